@@ -1,0 +1,1 @@
+//! The Kubernetes API: server, endpoints, authentication, authorization, admission and extensions.

@@ -1,0 +1,1 @@
+//! The replicated state machine: commands, revisions, objects and history; never I/O.

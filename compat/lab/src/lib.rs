@@ -1,0 +1,1 @@
+//! Namespaces, links and faults for throw-away clusters on one machine.

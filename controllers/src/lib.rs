@@ -1,0 +1,1 @@
+//! The operator suite's controllers; each a folder with its pure decide.

@@ -1,0 +1,1 @@
+//! The Rust types of every custom resource, annotation and label name; never behaviour.

@@ -1,0 +1,1 @@
+//! What every daemon shares: logs, metrics, health, shutdown and PKI; never anything of Kubernetes.

@@ -1,0 +1,1 @@
+//! The only crate with netlink, nftables and raw sockets.

@@ -1,0 +1,1 @@
+//! The node agent: watch, index, plan, kernel.
