@@ -1,1 +1,0 @@
-//! The load generator and the scenarios it runs.

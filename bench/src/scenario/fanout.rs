@@ -1,0 +1,85 @@
+//! How long a change takes to reach many watchers: from the writer's send to each watcher's read.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt as _;
+use tokio::sync::mpsc;
+
+use crate::client::Target as Peer;
+use crate::latency::Latencies;
+use crate::scenario::api::JSON;
+
+/// Changes written, far enough apart that each stands alone.
+const CHANGES: usize = 100;
+const APART: Duration = Duration::from_millis(20);
+/// The name every watched object begins with; what follows is its number.
+const PREFIX: &[u8] = b"\"name\":\"fanout-";
+
+/// The delay of every (change, watcher) pair.
+///
+/// # Errors
+/// When a watch breaks or a change does not arrive within 30 s.
+pub(super) async fn run(peer: &Peer, path: &str, watchers: usize) -> anyhow::Result<Latencies> {
+    let (seen, mut arrivals) = mpsc::channel(CHANGES * watchers);
+    let watch = format!("{path}?watch=true&resourceVersion={}", revision(peer, path).await?);
+    let mut tasks = Vec::new();
+    for _ in 0..watchers {
+        let mut connection = peer.connect().await?;
+        let mut body = connection.send(Method::GET, &watch, "", Bytes::new()).await?.into_body();
+        let seen = seen.clone();
+        tasks.push(tokio::spawn(async move {
+            // The connection lives as long as its watch.
+            let _connection = connection;
+            let mut buffer = Vec::new();
+            while let Some(Ok(frame)) = body.frame().await {
+                let now = Instant::now();
+                buffer.extend_from_slice(frame.data_ref().map_or(&[][..], |data| &data[..]));
+                while let Some(end) = buffer.iter().position(|&byte| byte == b'\n') {
+                    let line: Vec<u8> = buffer.drain(..=end).collect();
+                    if let Some(number) = number(&line)
+                        && seen.send((number, now)).await.is_err()
+                    {
+                        return;
+                    }
+                }
+            }
+        }));
+    }
+    let mut writer = peer.connect().await?;
+    let mut sent = Vec::with_capacity(CHANGES);
+    for number in 0..CHANGES {
+        sent.push(Instant::now());
+        let body = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"fanout-{number}"}},"data":{{}}}}"#
+        );
+        writer.call(Method::POST, path, JSON, Bytes::from(body)).await?;
+        tokio::time::sleep(APART).await;
+    }
+    let mut delays = Latencies::default();
+    while delays.count() < CHANGES * watchers {
+        let (number, at) = tokio::time::timeout(Duration::from_secs(30), arrivals.recv())
+            .await
+            .with_context(|| format!("{} of {} events after 30 s", delays.count(), CHANGES * watchers))?
+            .context("every watch ended")?;
+        let begin: &Instant = sent.get(number).context("an event of an object nobody wrote")?;
+        delays.record(at.duration_since(*begin));
+    }
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    Ok(delays)
+}
+
+async fn revision(peer: &Peer, path: &str) -> anyhow::Result<String> {
+    let body = peer.connect().await?.get(&format!("{path}?limit=1")).await?;
+    let list: serde_json::Value = serde_json::from_slice(&body)?;
+    let revision = list.pointer("/metadata/resourceVersion").and_then(serde_json::Value::as_str);
+    Ok(revision.context("a list without a resourceVersion")?.to_owned())
+}
+
+fn number(line: &[u8]) -> Option<usize> {
+    let at = line.windows(PREFIX.len()).position(|window| window == PREFIX)? + PREFIX.len();
+    let digits = line[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&line[at..at + digits]).ok()?.parse().ok()
+}
