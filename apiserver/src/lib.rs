@@ -1,1 +1,3 @@
-//! The Kubernetes API: server, endpoints, authentication, authorization, admission and extensions.
+//! The API server: one process that speaks Kubernetes over the replicated store; never kernel, never controllers.
+
+pub mod request;
