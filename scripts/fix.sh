@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Rewrites what a tool can mend: format, the lints clippy can fix, generated manifests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/say.sh
+say "clippy --fix"
+cargo clippy --quiet --fix --allow-dirty --allow-staged --workspace --all-targets
+say "format"
+cargo fmt --all
+say "done; make verify shows what is left"
