@@ -1,1 +1,9 @@
-//! What every daemon shares: logs, metrics, health, shutdown and PKI; never anything of Kubernetes.
+//! What every daemon shares: logs, shutdown, metrics, health, files and PKI; never anything of Kubernetes.
+
+pub mod files;
+pub mod health;
+pub mod join_token;
+pub mod logging;
+pub mod metrics;
+pub mod pki;
+pub mod shutdown;
