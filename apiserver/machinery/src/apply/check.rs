@@ -1,0 +1,116 @@
+//! What an applied configuration must be before it is merged: of the right version, and of the schema's types.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Writer;
+use super::shape::{Shape, element, field, shape};
+use crate::managed::{PathElement, path_text};
+use crate::schema::{ListType, Schema, Type, Wire};
+use crate::status::Status;
+
+pub(super) fn body(schema: &Schema, applied: &Value, writer: &Writer<'_>) -> Result<(), Status> {
+    if !applied.is_object() {
+        return Err(Status::bad_request("the applied configuration must be an object"));
+    }
+    let version = applied.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if version != writer.api_version {
+        return Err(Status::bad_request(format!(
+            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
+            writer.api_version
+        )));
+    }
+    if applied.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    let mut found = Vec::new();
+    check(Some(schema), applied, &mut Vec::new(), &mut found);
+    let text = match found.len() {
+        0 => return Ok(()),
+        1 => found.remove(0),
+        _ => format!("errors:\n  {}", found.join("\n  ")),
+    };
+    Err(Status::bad_request(format!("failed to create typed patch object ({}): {text}", named(applied))))
+}
+
+fn named(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    format!("{namespace}/{name}; {}, Kind={}", text("/apiVersion"), text("/kind"))
+}
+
+fn check(schema: Option<&Schema>, value: &Value, path: &mut Vec<PathElement>, found: &mut Vec<String>) {
+    let Some(known) = schema.filter(|s| s.ty != Type::Any) else { return };
+    if value.is_null() {
+        return;
+    }
+    let mut complain =
+        |path: &[PathElement], text: String| found.push(format!("{}: {text}", path_text(path)));
+    let expected = match known.ty {
+        Type::Boolean if !value.is_boolean() => "boolean",
+        Type::Integer | Type::Number if !value.is_number() => "numeric (int or float)",
+        Type::String if !value.is_string() && !(known.wire == Wire::Quantity && value.is_number()) => {
+            "string"
+        }
+        Type::IntOrString if !value.is_string() && !value.is_number() => "any scalar",
+        Type::Object if !value.is_object() => "map",
+        Type::Array if !value.is_array() => "list",
+        _ => "",
+    };
+    if !expected.is_empty() {
+        return complain(path, format!("expected {expected}, got {}", go_type(value)));
+    }
+    match value {
+        Value::Object(fields) if known.ty == Type::Object => {
+            let open = known.additional.is_some() || known.preserve_unknown;
+            for (name, value) in fields {
+                let (child, declared) = field(schema, name, path.is_empty());
+                path.push(PathElement::field(name));
+                if declared || open {
+                    check(child, value, path, found);
+                } else {
+                    found.push(format!("{}: field not declared in schema", path_text(path)));
+                }
+                path.pop();
+            }
+        }
+        Value::Array(items) => {
+            let keyed =
+                matches!(shape(schema, Some(value)), Shape::List(_)) && known.list != ListType::Atomic;
+            let mut seen = BTreeSet::new();
+            for (index, item) in items.iter().enumerate() {
+                let step = if keyed {
+                    match element(known, item) {
+                        Ok(step) => step,
+                        Err(text) => {
+                            found.push(format!("{}: element {index}: {text}", path_text(path)));
+                            return;
+                        }
+                    }
+                } else {
+                    PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))
+                };
+                if keyed && !seen.insert(step.clone()) {
+                    found.push(format!("{}: duplicate entries for key {}", path_text(path), step.text()));
+                }
+                path.push(step);
+                check(known.item(), item, path, found);
+                path.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
