@@ -28,6 +28,8 @@ def main():
     command += ["--edges", "normal,build", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"]
     found = set()
     for line in subprocess.check_output(command, text=True).splitlines():
+        if not line:
+            continue  # between the trees of two members
         name, _, licence = line.partition("|")
         if name.split(" ")[0] in banned:
             found.add(f"{name}: banned in deny.toml")

@@ -1,1 +1,35 @@
-//! Namespaces, links and faults for throw-away clusters on one machine.
+//! Throw-away clusters on one machine: every node a network namespace, with cables to cut between them.
+//!
+//! It knows the other processes only as command lines of the `litek8s` binary, and touches nothing of the host's own
+//! network: one listening socket on 127.0.0.1 is all a cluster has there.
+
+mod options;
+
+mod name;
+mod topology;
+
+mod down;
+mod inside;
+mod network;
+mod probe;
+mod process;
+mod progress;
+mod ready;
+mod state;
+mod up;
+
+mod lab;
+
+mod request;
+mod respond;
+mod status;
+
+mod run;
+
+pub use lab::{Lab, LabOptions};
+pub use name::ClusterName;
+pub use options::Options;
+pub use process::{Process, Role};
+pub use request::{Request, request};
+pub use run::run;
+pub use topology::{Cable, Interface, Member, Segment, Topology};

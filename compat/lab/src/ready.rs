@@ -1,0 +1,45 @@
+//! Asks a cluster's API whether it is ready and which nodes are.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A client for the cluster of that kubeconfig.
+pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
+    let file = Kubeconfig::read_from(kubeconfig)
+        .with_context(|| format!("{} does not read", kubeconfig.display()))?;
+    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    config.connect_timeout = Some(PATIENCE);
+    config.read_timeout = Some(PATIENCE);
+    Ok(Client::try_from(config)?)
+}
+
+/// Whether `/readyz` says so.
+pub(crate) async fn is_ready(client: &Client) -> Result<()> {
+    let request = http::Request::get("/readyz").body(Vec::new())?;
+    tokio::time::timeout(PATIENCE, client.request_text(request)).await.context("no answer")??;
+    Ok(())
+}
+
+/// The names of the nodes whose condition Ready is True.
+pub(crate) async fn ready_nodes(client: &Client) -> Result<BTreeSet<String>> {
+    let nodes = Api::<Node>::all(client.clone());
+    let list =
+        tokio::time::timeout(PATIENCE, nodes.list(&ListParams::default())).await.context("no answer")??;
+    let ready = list.items.into_iter().filter(is_node_ready).filter_map(|node| node.metadata.name);
+    Ok(ready.collect())
+}
+
+fn is_node_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
