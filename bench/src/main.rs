@@ -61,6 +61,9 @@ async fn main() -> anyhow::Result<()> {
     if options.part != Part::Vip {
         scenario::api(&mut report, &binary, &options).await?;
     }
+    if options.part != Part::Api {
+        scenario::vip(&mut report, &binary).await?;
+    }
     let path = report.write(&options.results)?;
     print!("{}", report.markdown());
     eprintln!("written to {}", path.display());

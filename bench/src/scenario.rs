@@ -3,5 +3,7 @@
 mod api;
 mod fanout;
 mod throughput;
+mod vip;
 
 pub(crate) use api::api;
+pub(crate) use vip::vip;
