@@ -27,7 +27,7 @@ fix: ## Rewrite what verify would refuse and a tool can mend
 .PHONY: bench
 bench: tools ## Measure against the targets, results in bench/results/
 	@cargo build --release -p litek8s -p litek8s-bench
-	@LITEK8S_BIN="$${LITEK8S_BIN:-$$(scripts/target-dir.sh)/release/litek8s}" cargo run --release -q -p litek8s-bench -- $(BENCH_ARGS)
+	@cargo run --release -q -p litek8s-bench -- --binary "$$(scripts/target-dir.sh)/release/litek8s" $(BENCH_ARGS)
 
 .PHONY: tools
 tools: ## Bring pinned kubectl, Helm and the Debian tools into place
