@@ -165,7 +165,7 @@ fn applied_to(
         time: last.as_ref().and_then(|l| l.time.clone()).or_else(|| Some(writer.time())),
     };
     managers.owners.insert(owner.clone(), owned);
-    let new = match &last {
+    let mut new = match &last {
         Some(last) if !last.fields.is_empty() => prune::prune(schema, merged, &managers, &last.fields),
         _ => merged,
     };
@@ -176,6 +176,7 @@ fn applied_to(
     }
     ownership::take_over(&mut managers, &comparison, &owner);
     ownership::strip_metadata(&mut managers, &owner);
+    merge::drop_nulls(Some(schema), &mut new, true);
     let changed = !same_value(live, &new);
     if changed && let Some(owned) = managers.owners.get_mut(&owner) {
         owned.time = Some(writer.time());

@@ -5,6 +5,7 @@
 mod field;
 mod label;
 mod lex;
+mod parse;
 mod syntax;
 
 pub use field::{FieldSelector, FieldTerm};

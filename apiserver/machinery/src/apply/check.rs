@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Writer;
-use super::shape::{Shape, element, field, shape};
+use super::shape::{element, field};
 use crate::managed::{PathElement, path_text};
 use crate::schema::{ListType, Schema, Type, Wire};
 use crate::status::Status;
@@ -45,61 +45,66 @@ fn check(schema: Option<&Schema>, value: &Value, path: &mut Vec<PathElement>, fo
     if value.is_null() {
         return;
     }
-    let mut complain =
-        |path: &[PathElement], text: String| found.push(format!("{}: {text}", path_text(path)));
-    let expected = match known.ty {
-        Type::Boolean if !value.is_boolean() => "boolean",
-        Type::Integer | Type::Number if !value.is_number() => "numeric (int or float)",
-        Type::String if !value.is_string() && !(known.wire == Wire::Quantity && value.is_number()) => {
-            "string"
-        }
-        Type::IntOrString if !value.is_string() && !value.is_number() => "any scalar",
-        Type::Object if !value.is_object() => "map",
-        Type::Array if !value.is_array() => "list",
-        _ => "",
+    let (fits, expected) = match known.ty {
+        Type::Any => (true, ""),
+        Type::Boolean => (value.is_boolean(), "boolean"),
+        Type::Integer | Type::Number => (value.is_number(), "numeric (int or float)"),
+        Type::String => (value.is_string() || (known.wire == Wire::Quantity && value.is_number()), "string"),
+        Type::IntOrString => (value.is_string() || value.is_number(), "any scalar"),
+        Type::Object => (value.is_object(), "map"),
+        Type::Array => (value.is_array(), "list"),
     };
-    if !expected.is_empty() {
-        return complain(path, format!("expected {expected}, got {}", go_type(value)));
+    if !fits {
+        found.push(format!("{}: expected {expected}, got {}", path_text(path), go_type(value)));
+        return;
     }
-    match value {
-        Value::Object(fields) if known.ty == Type::Object => {
-            let open = known.additional.is_some() || known.preserve_unknown;
-            for (name, value) in fields {
-                let (child, declared) = field(schema, name, path.is_empty());
-                path.push(PathElement::field(name));
-                if declared || open {
-                    check(child, value, path, found);
-                } else {
-                    found.push(format!("{}: field not declared in schema", path_text(path)));
-                }
-                path.pop();
-            }
+    if let Value::Object(fields) = value {
+        check_fields(known, fields, path, found);
+    } else if let Value::Array(items) = value {
+        check_items(known, items, path, found);
+    }
+}
+
+fn check_fields(
+    schema: &Schema,
+    fields: &Map<String, Value>,
+    path: &mut Vec<PathElement>,
+    found: &mut Vec<String>,
+) {
+    let open = schema.additional.is_some() || schema.preserve_unknown;
+    for (name, value) in fields {
+        let (child, declared) = field(Some(schema), name, path.is_empty());
+        path.push(PathElement::field(name));
+        if declared || open {
+            check(child, value, path, found);
+        } else {
+            found.push(format!("{}: field not declared in schema", path_text(path)));
         }
-        Value::Array(items) => {
-            let keyed =
-                matches!(shape(schema, Some(value)), Shape::List(_)) && known.list != ListType::Atomic;
-            let mut seen = BTreeSet::new();
-            for (index, item) in items.iter().enumerate() {
-                let step = if keyed {
-                    match element(known, item) {
-                        Ok(step) => step,
-                        Err(text) => {
-                            found.push(format!("{}: element {index}: {text}", path_text(path)));
-                            return;
-                        }
-                    }
-                } else {
-                    PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))
-                };
-                if keyed && !seen.insert(step.clone()) {
-                    found.push(format!("{}: duplicate entries for key {}", path_text(path), step.text()));
+        path.pop();
+    }
+}
+
+fn check_items(schema: &Schema, items: &[Value], path: &mut Vec<PathElement>, found: &mut Vec<String>) {
+    let keyed = schema.list != ListType::Atomic;
+    let mut seen = BTreeSet::new();
+    for (index, item) in items.iter().enumerate() {
+        let step = if keyed {
+            match element(schema, item) {
+                Ok(step) => step,
+                Err(text) => {
+                    found.push(format!("{}: element {index}: {text}", path_text(path)));
+                    return;
                 }
-                path.push(step);
-                check(known.item(), item, path, found);
-                path.pop();
             }
+        } else {
+            PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX))
+        };
+        if keyed && !seen.insert(step.clone()) {
+            found.push(format!("{}: duplicate entries for key {}", path_text(path), step.text()));
         }
-        _ => {}
+        path.push(step);
+        check(schema.item(), item, path, found);
+        path.pop();
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::shape::{Shape, element, field, shape};
 use crate::managed::PathElement;
-use crate::schema::Schema;
+use crate::schema::{Schema, Type};
 
 /// `live` with every field of `applied`.
 pub(super) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Result<Value, String> {
@@ -126,4 +126,20 @@ fn merge_items(list: &Schema, live: &[Value], applied: &[Value]) -> Result<Optio
         }
     }
     Ok((!merged.is_empty()).then_some(Value::Array(merged)))
+}
+
+/// Takes away `null` where the schema gives it no meaning of its own: it says that the field is absent.
+pub(super) fn drop_nulls(schema: Option<&Schema>, value: &mut Value, is_root: bool) {
+    if let Value::Object(fields) = value {
+        fields.retain(|name, value| {
+            let (child, _) = field(schema, name, is_root);
+            drop_nulls(child, value, false);
+            !(value.is_null() && child.is_some_and(|c| c.ty != Type::Any && !c.nullable))
+        });
+    } else if let Value::Array(items) = value {
+        let item = schema.and_then(Schema::item);
+        for value in items {
+            drop_nulls(item, value, false);
+        }
+    }
 }

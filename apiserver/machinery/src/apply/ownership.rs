@@ -108,11 +108,8 @@ fn find_atomic(schema: Option<&Schema>, set: &FieldSet, path: &mut Vec<PathEleme
             PathElement::Value(_) | PathElement::Index(_) => None,
         };
         let Some(child) = child else { continue };
-        let atomic = match child.ty {
-            Type::Object => child.map == MapType::Atomic,
-            Type::Array => child.list == ListType::Atomic,
-            _ => false,
-        };
+        let atomic = (child.ty == Type::Object && child.map == MapType::Atomic)
+            || (child.ty == Type::Array && child.list == ListType::Atomic);
         path.push(step.clone());
         if atomic && !below.is_empty() {
             found.insert(path);

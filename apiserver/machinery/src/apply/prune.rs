@@ -23,11 +23,11 @@ pub(super) fn prune(schema: &Schema, merged: Value, managers: &Managers, last: &
 }
 
 fn without(schema: &Schema, object: &Value, items: &FieldSet) -> Value {
-    remove(Some(schema), object, items, true).unwrap_or_else(|| Value::Object(Map::new()))
+    remove(Some(schema), object, items, true)
 }
 
-/// The value without the fields of the set; `None` when nothing is left of it.
-fn remove(schema: Option<&Schema>, value: &Value, items: &FieldSet, is_root: bool) -> Option<Value> {
+/// The value without the fields of the set. What it empties stays, empty: its own removal would be in the set.
+fn remove(schema: Option<&Schema>, value: &Value, items: &FieldSet, is_root: bool) -> Value {
     match (shape(schema, Some(value)), value) {
         (Shape::Map(schema), Value::Object(fields)) => {
             let mut left = Map::new();
@@ -38,30 +38,26 @@ fn remove(schema: Option<&Schema>, value: &Value, items: &FieldSet, is_root: boo
                 }
                 let kept = match items.below(&step) {
                     Some(below) => remove(field(schema, name, is_root).0, value, below, false),
-                    None => Some(value.clone()),
+                    None => value.clone(),
                 };
-                left.extend(kept.map(|kept| (name.clone(), kept)));
+                left.insert(name.clone(), kept);
             }
-            (!left.is_empty()).then_some(Value::Object(left))
+            Value::Object(left)
         }
         (Shape::List(list), Value::Array(elements)) => {
-            let mut left = Vec::new();
-            for item in elements {
-                let Ok(step) = element(list, item) else {
-                    left.push(item.clone());
-                    continue;
-                };
+            let kept = elements.iter().filter_map(|item| {
+                let Ok(step) = element(list, item) else { return Some(item.clone()) };
                 if items.members().contains(&step) {
-                    continue;
+                    return None;
                 }
-                match items.below(&step) {
-                    Some(below) => left.extend(remove(list.item(), item, below, false)),
-                    None => left.push(item.clone()),
-                }
-            }
-            (!left.is_empty()).then_some(Value::Array(left))
+                Some(match items.below(&step) {
+                    Some(below) => remove(list.item(), item, below, false),
+                    None => item.clone(),
+                })
+            });
+            Value::Array(kept.collect())
         }
-        _ => Some(value.clone()),
+        _ => value.clone(),
     }
 }
 

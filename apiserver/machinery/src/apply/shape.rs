@@ -28,10 +28,12 @@ pub(super) fn shape<'a>(schema: Option<&'a Schema>, value: Option<&Value>) -> Sh
         return if value.is_some_and(Value::is_object) { Shape::Map(None) } else { Shape::Leaf };
     };
     let fits = |is: fn(&Value) -> bool| value.is_none_or(|v| v.is_null() || is(v));
-    match schema.ty {
-        Type::Object if schema.map == MapType::Granular && fits(Value::is_object) => Shape::Map(Some(schema)),
-        Type::Array if schema.list != ListType::Atomic && fits(Value::is_array) => Shape::List(schema),
-        _ => Shape::Leaf,
+    if schema.ty == Type::Object && schema.map == MapType::Granular && fits(Value::is_object) {
+        Shape::Map(Some(schema))
+    } else if schema.ty == Type::Array && schema.list != ListType::Atomic && fits(Value::is_array) {
+        Shape::List(schema)
+    } else {
+        Shape::Leaf
     }
 }
 
@@ -72,10 +74,9 @@ pub(super) fn element(list: &Schema, item: &Value) -> Result<PathElement, String
             Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(PathElement::Value(item.clone())),
         };
     };
-    let fields = match item {
-        Value::Object(fields) => fields,
-        Value::Null => return Err("associative list with keys may not have a null element".to_owned()),
-        _ => return Err("associative list with keys may not have non-map elements".to_owned()),
+    let Value::Object(fields) = item else {
+        let what = if item.is_null() { "a null element" } else { "non-map elements" };
+        return Err(format!("associative list with keys may not have {what}"));
     };
     let default = |key: &str| list.item().and_then(|i| i.property(key)).and_then(|p| p.default());
     let mut found: Vec<(String, Value)> = keys

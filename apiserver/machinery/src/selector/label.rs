@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::SelectorError;
-use super::lex::{Token, lex};
+use super::parse;
 use super::syntax::{key_problems, value_problems};
 
 /// How a requirement relates a label to its values.
@@ -85,7 +85,13 @@ impl Requirement {
                     ));
                 }
             }
-            _ => {}
+            Operator::In
+            | Operator::NotIn
+            | Operator::Equals
+            | Operator::DoubleEquals
+            | Operator::NotEquals
+            | Operator::Exists
+            | Operator::DoesNotExist => {}
         }
         for (index, value) in values.iter().enumerate() {
             let found = value_problems(value);
@@ -121,7 +127,7 @@ impl Requirement {
     }
 }
 
-fn push_key_problem(problems: &mut Vec<String>, path: &str, key: &str) {
+pub(super) fn push_key_problem(problems: &mut Vec<String>, path: &str, key: &str) {
     let found = key_problems(key);
     if !found.is_empty() {
         problems.push(format!("{path}: Invalid value: {key:?}: {}", found.join("; ")));
@@ -172,8 +178,7 @@ impl LabelSelector {
 
     /// The form of the `labelSelector` query parameter: `a=b,c in (d,e),!f,g>5`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        let mut parser = Parser { tokens: lex(text), at: 0 };
-        parser.selector().map(Self::new).map_err(SelectorError)
+        parse::selector(text).map(Self::new).map_err(SelectorError)
     }
 
     /// A `LabelSelector` object. `null` selects nothing, `{}` everything.
@@ -241,166 +246,5 @@ impl LabelSelector {
     /// The requirements, ordered by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
-    }
-}
-
-struct Parser {
-    tokens: Vec<(Token, String)>,
-    at: usize,
-}
-
-impl Parser {
-    /// The current token; `words` reads `in` and `notin` as identifiers.
-    fn look(&self, words: bool) -> (Token, &str) {
-        let (token, text) = match self.tokens.get(self.at).or(self.tokens.last()) {
-            Some((token, text)) => (*token, text.as_str()),
-            None => (Token::End, ""),
-        };
-        match token {
-            Token::In | Token::NotIn if words => (Token::Identifier, text),
-            _ => (token, text),
-        }
-    }
-
-    fn take(&mut self, words: bool) -> (Token, String) {
-        let (token, text) = self.look(words);
-        let taken = (token, text.to_owned());
-        self.at += 1;
-        taken
-    }
-
-    fn selector(&mut self) -> Result<Vec<Requirement>, String> {
-        let mut requirements = Vec::new();
-        loop {
-            match self.look(true) {
-                (Token::Identifier | Token::Not, _) => {
-                    let requirement =
-                        self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))?;
-                    requirements.push(requirement);
-                    match self.take(true) {
-                        (Token::End, _) => return Ok(requirements),
-                        (Token::Comma, _) => match self.look(true) {
-                            (Token::Identifier | Token::Not, _) => {}
-                            (_, text) => {
-                                return Err(format!("found '{text}', expected: identifier after ','"));
-                            }
-                        },
-                        (_, text) => return Err(format!("found '{text}', expected: ',' or 'end of string'")),
-                    }
-                }
-                (Token::End, _) => return Ok(requirements),
-                (_, text) => {
-                    return Err(format!("found '{text}', expected: !, identifier, or 'end of string'"));
-                }
-            }
-        }
-    }
-
-    fn requirement(&mut self) -> Result<Requirement, String> {
-        let (mut token, mut key) = self.take(true);
-        let negated = token == Token::Not;
-        if negated {
-            (token, key) = self.take(true);
-        }
-        if token != Token::Identifier {
-            return Err(format!("found '{key}', expected: identifier"));
-        }
-        let mut problems = Vec::new();
-        push_key_problem(&mut problems, "<nil>", &key);
-        if let Some(problem) = problems.pop() {
-            return Err(problem);
-        }
-        let alone = matches!(self.look(true).0, Token::End | Token::Comma);
-        let (operator, values) = if negated {
-            (Operator::DoesNotExist, BTreeSet::new())
-        } else if alone {
-            (Operator::Exists, BTreeSet::new())
-        } else {
-            let operator = self.operator()?;
-            let values = match operator {
-                Operator::In | Operator::NotIn => self.values()?,
-                _ => self.exact_value()?,
-            };
-            (operator, values)
-        };
-        Requirement::new(&key, operator, values.into_iter().collect()).map_err(|e| e.0)
-    }
-
-    fn operator(&mut self) -> Result<Operator, String> {
-        Ok(match self.take(false) {
-            (Token::In, _) => Operator::In,
-            (Token::NotIn, _) => Operator::NotIn,
-            (Token::Equals, _) => Operator::Equals,
-            (Token::DoubleEquals, _) => Operator::DoubleEquals,
-            (Token::NotEquals, _) => Operator::NotEquals,
-            (Token::Greater, _) => Operator::GreaterThan,
-            (Token::Less, _) => Operator::LessThan,
-            (_, text) => return Err(format!("found '{text}', expected: in, notin, =, ==, !=, gt, lt")),
-        })
-    }
-
-    fn values(&mut self) -> Result<BTreeSet<String>, String> {
-        let (token, text) = self.take(true);
-        if token != Token::Open {
-            return Err(format!("found '{text}' expected: '('"));
-        }
-        match self.look(true) {
-            (Token::Identifier | Token::Comma, text) => {
-                let text = text.to_owned();
-                let values = self.list()?;
-                if self.take(true).0 != Token::Close {
-                    return Err(format!("found '{text}', expected: ')'"));
-                }
-                Ok(values)
-            }
-            (Token::Close, _) => {
-                self.take(true);
-                Ok(BTreeSet::from([String::new()]))
-            }
-            (_, text) => Err(format!("found '{text}', expected: ',', ')' or identifier")),
-        }
-    }
-
-    /// Identifiers and commas up to the closing parenthesis; nothing between two commas is the empty value.
-    fn list(&mut self) -> Result<BTreeSet<String>, String> {
-        let mut values = BTreeSet::new();
-        loop {
-            match self.take(true) {
-                (Token::Identifier, text) => {
-                    values.insert(text);
-                    match self.look(true) {
-                        (Token::Comma, _) => {}
-                        (Token::Close, _) => return Ok(values),
-                        (_, text) => return Err(format!("found '{text}', expected: ',' or ')'")),
-                    }
-                }
-                (Token::Comma, _) => {
-                    if values.is_empty() {
-                        values.insert(String::new());
-                    }
-                    match self.look(true).0 {
-                        Token::Close => {
-                            values.insert(String::new());
-                            return Ok(values);
-                        }
-                        Token::Comma => {
-                            values.insert(String::new());
-                        }
-                        _ => {}
-                    }
-                }
-                (_, text) => return Err(format!("found '{text}', expected: ',', or identifier")),
-            }
-        }
-    }
-
-    fn exact_value(&mut self) -> Result<BTreeSet<String>, String> {
-        if matches!(self.look(true).0, Token::End | Token::Comma) {
-            return Ok(BTreeSet::from([String::new()]));
-        }
-        match self.take(true) {
-            (Token::Identifier, text) => Ok(BTreeSet::from([text])),
-            (_, text) => Err(format!("found '{text}', expected: identifier")),
-        }
     }
 }
