@@ -1,1 +1,33 @@
-//! From objects to the desired state of a node, and the difference to what is there; never I/O.
+//! From objects to what a node's kernel should hold, and the changes that get it there. Pure: no clock, file, socket or
+//! randomness, and the same facts give the same bytes.
+//!
+//! `Facts` → [`compile`] → `Desired`; [`diff`]`(Desired, Observed)` → `Op`s in the one order that is safe after each.
+
+mod facts;
+mod networks;
+
+pub mod nft;
+
+mod desired;
+mod observed;
+
+mod compile;
+mod diff;
+mod op;
+
+pub use compile::{Plan, Problem, compile};
+pub use desired::{Address, AddressKey, Desired, Route, RouteKey, Rule};
+pub use diff::diff;
+pub use facts::{Facts, Interface, Vip};
+pub use networks::{MarkNetworks, VipNetworks, merged, normalise, subtract};
+pub use observed::{ForeignRule, Observed};
+pub use op::{Flow, Op};
+
+/// The routing protocol of every rule and route that is ours.
+pub const PROTOCOL: u8 = 110;
+
+/// What the label of every address that is ours begins with.
+pub const LABEL_PREFIX: &str = "vip:";
+
+/// The metric of the fallback that makes a VIP's table end in "unreachable" and not in the main table.
+pub const FALLBACK_METRIC: u32 = u32::MAX;

@@ -1,0 +1,145 @@
+//! The plan by example: the golden node, and every reason a VIP can be refused for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Facts, Interface, Observed, Plan, Problem, Vip, compile, diff};
+
+/// Two VIPs on eth1: one for a source network with an egress pod, one for everything.
+pub(crate) fn golden_facts() -> Facts {
+    let vip = |index: u32, address: &str, sources: &[&str]| Vip {
+        name: format!("default/web-{index}"),
+        index,
+        interface: "eth1".into(),
+        virtual_cidr: address.parse().unwrap(),
+        gateway: Some("203.0.113.254".parse().unwrap()),
+        source_cidrs: sources.iter().map(|source| source.parse().unwrap()).collect(),
+        mark: index,
+        table: 20000 + index,
+        priority: 20000 + index,
+        endpoints: BTreeSet::new(),
+    };
+    let mut first = vip(1, "203.0.113.10/24", &["10.9.0.0/16"]);
+    first.endpoints.insert("10.42.0.5".parse().unwrap());
+    let eth1 = Interface { up: true, carrier: true, promote_secondaries: true, ..Interface::default() };
+    Facts {
+        mask: 0x7f,
+        cluster_networks: vec!["10.42.0.0/16".parse().unwrap(), "10.96.0.0/12".parse().unwrap()],
+        node_addresses: vec!["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()],
+        vips: vec![first, vip(2, "203.0.113.11/24", &["0.0.0.0/0"])],
+        interfaces: BTreeMap::from([("eth1".to_owned(), eth1)]),
+        excluded: BTreeMap::new(),
+    }
+}
+
+fn reasons(facts: &Facts, vip: &str) -> Vec<&'static str> {
+    let plan: Plan = compile(facts);
+    plan.problems.get(vip).into_iter().flatten().map(Problem::reason).collect()
+}
+
+#[test]
+fn the_golden_node_is_rendered_byte_for_byte() {
+    let desired = compile(&golden_facts()).desired;
+    assert_eq!(desired.to_string(), include_str!("../../golden/two-vips.txt"));
+}
+
+#[test]
+fn the_golden_node_is_reached_by_the_golden_dry_run() {
+    let facts = golden_facts();
+    let observed = Observed { interfaces: facts.interfaces.clone(), ..Observed::default() };
+    let ops: Vec<String> =
+        diff(&compile(&facts).desired, &observed).iter().map(|op| format!("{op}\n")).collect();
+    assert_eq!(ops.concat(), include_str!("../../golden/two-vips.dry-run.txt"));
+}
+
+#[test]
+fn the_order_of_the_vips_changes_nothing() {
+    let mut facts = golden_facts();
+    let before = compile(&facts);
+    facts.vips.reverse();
+    assert_eq!(compile(&facts), before);
+}
+
+#[test]
+fn every_label_fits_the_kernel() {
+    let mut facts = golden_facts();
+    facts.vips[0].index = u32::MAX;
+    let desired = compile(&facts).desired;
+    assert!(desired.addresses.values().all(|address| address.label.len() <= 15));
+}
+
+#[test]
+fn a_strict_reverse_path_filter_keeps_the_prefix_route_and_is_reported() {
+    let mut facts = golden_facts();
+    facts.interfaces.get_mut("eth1").unwrap().rp_filter = 1;
+    assert_eq!(reasons(&facts, "default/web-1"), ["RpFilterStrict"]);
+    assert!(compile(&facts).desired.addresses.values().all(|address| !address.no_prefix_route));
+}
+
+#[test]
+fn a_vip_whose_interface_is_down_stays_closed_and_is_reported() {
+    let mut facts = golden_facts();
+    let whole = compile(&facts).desired;
+    facts.interfaces.get_mut("eth1").unwrap().up = false;
+    let desired = compile(&facts).desired;
+    assert_eq!(reasons(&facts, "default/web-1"), ["InterfaceDown"]);
+    assert_eq!((&desired.nft, &desired.rules), (&whole.nft, &whole.rules));
+    assert!(desired.routes.values().all(|route| *route == crate::Route::Unreachable));
+    facts.interfaces.clear();
+    assert_eq!(reasons(&facts, "default/web-1"), ["InterfaceMissing"]);
+    assert!(compile(&facts).desired.addresses.is_empty());
+}
+
+#[test]
+fn an_address_that_is_not_ours_is_a_conflict_and_is_left_alone() {
+    let mut facts = golden_facts();
+    facts.interfaces.get_mut("eth1").unwrap().foreign.insert("203.0.113.10/32".parse().unwrap());
+    assert_eq!(reasons(&facts, "default/web-1"), ["AddressConflict"]);
+    let plan = compile(&facts);
+    assert!(!plan.accepts("default/web-1") && plan.accepts("default/web-2"));
+    assert_eq!(plan.desired.addresses.len(), 1);
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_its_reason() {
+    type Change = fn(&mut Vip);
+    let cases: [(&str, Change); 9] = [
+        ("MarkOutsideMask", |vip| vip.mark = 0),
+        ("MarkOutsideMask", |vip| vip.mark = 0x81),
+        ("ReservedTable", |vip| vip.table = 254),
+        ("PriorityOutOfRange", |vip| vip.priority = 0),
+        ("PriorityOutOfRange", |vip| vip.priority = 32766),
+        ("GatewayOutsideNetwork", |vip| vip.gateway = "192.0.2.1".parse().ok()),
+        ("NoGateway", |vip| vip.gateway = None),
+        ("Duplicate", |vip| vip.table = 20002),
+        ("Duplicate", |vip| vip.virtual_cidr = "203.0.113.11/24".parse().unwrap()),
+    ];
+    for (reason, change) in cases {
+        let mut facts = golden_facts();
+        // The lower mark is accepted first, so the changed one gets the higher.
+        facts.vips[0].mark = 3;
+        change(&mut facts.vips[0]);
+        let other = if facts.vips[0].mark == 0 { "default/web-2" } else { "default/web-1" };
+        let plan = compile(&facts);
+        let refused = if other == "default/web-2" { "default/web-1" } else { other };
+        let found: Vec<&str> =
+            plan.problems.get(refused).into_iter().flatten().map(Problem::reason).collect();
+        assert_eq!(found, [reason]);
+        assert!(plan.accepts("default/web-2"), "{reason}");
+    }
+}
+
+#[test]
+fn a_pod_behind_two_networks_has_one_vip_for_each_destination() {
+    let mut facts = golden_facts();
+    facts.vips[1].source_cidrs = vec!["10.9.8.0/22".parse().unwrap()];
+    facts.vips[1].endpoints = facts.vips[0].endpoints.clone();
+    let nft = compile(&facts).desired.nft.unwrap();
+    let egress: Vec<String> = nft.sets["egress-marks-ipv4"]
+        .elements
+        .iter()
+        .map(|(key, value)| format!("{} {value:?}", key[1]))
+        .collect();
+    assert!(egress.iter().any(|line| line.starts_with("10.9.8.0/22") && line.contains("mark-00000002")));
+    assert!(egress.iter().any(|line| line.starts_with("203.0.113.0/24") && line.contains("00000001")));
+    assert_eq!(egress.iter().filter(|line| line.contains("00000001")).count(), 7);
+}

@@ -1,0 +1,145 @@
+//! The changes that turn what is there into what should be, in an order that is safe after every single one.
+//!
+//! Invariant: a packet of a new connection that carries a VIP's mark leaves by that VIP's interface with that VIP as
+//! its source, or not at all. So a mark is given only when address, routes and rule are there, and they go only after
+//! the mark is no longer given.
+//!
+//! The order: marks whose meaning changes are withdrawn → their rules and routes, which would mislead the new holder,
+//! go → addresses → routes → rules → one nftables transaction that adds and removes the rest → connections of what
+//! left are forgotten → rules, routes, addresses that are left over → announcement.
+
+mod flows;
+mod marks;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use crate::nft::changes;
+use crate::{AddressKey, Desired, FALLBACK_METRIC, Observed, Op, Route, RouteKey, Rule};
+
+/// The least list of changes that turns `observed` into `desired`; nothing when a node is settled.
+pub fn diff(desired: &Desired, observed: &Observed) -> Vec<Op> {
+    let mut ops = promotions(desired, observed);
+
+    let stale = Stale::new(desired, observed);
+    let kept = marks::without(observed.nft.as_ref(), &stale.retired);
+    transaction(&mut ops, changes(kept.as_ref(), observed.nft.as_ref()));
+    ops.extend(flows::of_retired(desired, observed, &stale.retired));
+    ops.extend(stale.rules_early.iter().map(|rule| Op::DeleteRule(*rule)));
+    ops.extend(stale.routes_early.iter().map(|(key, route)| Op::DeleteRoute(*key, route.clone())));
+
+    let added = add_addresses(&mut ops, desired, observed);
+    add_routes(&mut ops, desired, observed);
+    ops.extend(desired.rules.difference(&observed.rules).map(|rule| Op::AddRule(*rule)));
+    transaction(&mut ops, changes(desired.nft.as_ref(), kept.as_ref()));
+    ops.extend(flows::of_changed(desired, observed, &stale.retired));
+
+    ops.extend(stale.rules_late.iter().map(|rule| Op::DeleteRule(*rule)));
+    ops.extend(stale.routes_late.iter().map(|(key, route)| Op::DeleteRoute(*key, route.clone())));
+    let gone = observed.addresses.keys().filter(|key| !desired.addresses.contains_key(*key));
+    ops.extend(gone.map(|key| Op::DeleteAddress(key.clone())));
+
+    ops.extend(announcements(&added, observed));
+    ops
+}
+
+fn transaction(ops: &mut Vec<Op>, changes: Vec<crate::nft::Change>) {
+    if !changes.is_empty() {
+        ops.push(Op::Nft(changes));
+    }
+}
+
+/// Without it, deleting the first address of a subnet deletes the others too, the node's own among them.
+fn promotions(desired: &Desired, observed: &Observed) -> Vec<Op> {
+    let used: BTreeSet<&String> =
+        desired.addresses.keys().chain(observed.addresses.keys()).map(|key| &key.interface).collect();
+    used.into_iter()
+        .filter(|name| observed.interfaces.get(*name).is_some_and(|interface| !interface.promote_secondaries))
+        .map(|name| Op::PromoteSecondaries(name.clone()))
+        .collect()
+}
+
+/// Rules and routes that have to go, and whether before the marks are given or after they are withdrawn.
+struct Stale {
+    /// Marks that are given now and will mean something else.
+    retired: BTreeSet<u32>,
+    rules_early: Vec<Rule>,
+    rules_late: Vec<Rule>,
+    routes_early: Vec<(RouteKey, Route)>,
+    routes_late: Vec<(RouteKey, Route)>,
+}
+
+impl Stale {
+    fn new(desired: &Desired, observed: &Observed) -> Self {
+        let active = marks::active(observed.nft.as_ref());
+        let retired = marks::retired(desired, observed, &active);
+        // What a mark that is given until the transaction still needs goes late.
+        let in_use = |mark: u32| active.contains(&mark) && !retired.contains(&mark);
+        let (rules_late, rules_early) =
+            observed.rules.difference(&desired.rules).partition(|rule| in_use(rule.mark));
+        let tables_in_use: BTreeSet<u32> =
+            observed.rules.iter().filter(|rule| in_use(rule.mark)).map(|rule| rule.table).collect();
+        let (routes_late, routes_early) = observed
+            .routes
+            .iter()
+            .filter(|(key, _)| !desired.routes.contains_key(*key))
+            .map(|(key, route)| (*key, route.clone()))
+            // Within one table the fallback goes last.
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
+            .partition(|(key, _)| tables_in_use.contains(&key.table));
+        let mut stale = Self { retired, rules_early, rules_late, routes_early, routes_late };
+        stale.routes_late.sort_by_key(|(key, _)| (key.metric == FALLBACK_METRIC, *key));
+        stale.routes_early.sort_by_key(|(key, _)| (key.metric == FALLBACK_METRIC, *key));
+        stale
+    }
+}
+
+/// Adds what is missing; what is there with other flags is deleted first, as its flags cannot be changed.
+fn add_addresses(ops: &mut Vec<Op>, desired: &Desired, observed: &Observed) -> Vec<AddressKey> {
+    let mut added = Vec::new();
+    for (key, address) in &desired.addresses {
+        match observed.addresses.get(key) {
+            Some(there) if there.no_prefix_route == address.no_prefix_route => continue,
+            Some(_) => ops.push(Op::DeleteAddress(key.clone())),
+            None => {}
+        }
+        ops.push(Op::AddAddress(key.clone(), address.clone()));
+        added.push(key.clone());
+    }
+    added
+}
+
+/// The fallback first, then what is connected, then what lies behind a gateway that has to be reachable for it.
+fn add_routes(ops: &mut Vec<Op>, desired: &Desired, observed: &Observed) {
+    let rank = |route: &Route| match route {
+        Route::Unreachable | Route::Other => 0,
+        Route::Link { .. } => 1,
+        Route::Via { .. } => 2,
+    };
+    let mut wanted: Vec<(&RouteKey, &Route)> =
+        desired.routes.iter().filter(|&(key, route)| observed.routes.get(key) != Some(route)).collect();
+    wanted.sort_by_key(|(key, route)| (rank(route), **key));
+    for (&key, route) in wanted {
+        ops.push(match observed.routes.get(&key) {
+            Some(_) => Op::ReplaceRoute(key, route.clone()),
+            None => Op::AddRoute(key, route.clone()),
+        });
+    }
+}
+
+fn announcements(added: &[AddressKey], observed: &Observed) -> Vec<Op> {
+    let mut by_interface: BTreeMap<&String, Vec<Ipv4Addr>> = BTreeMap::new();
+    for key in added {
+        if observed.interfaces.get(&key.interface).is_some_and(|interface| interface.up) {
+            by_interface.entry(&key.interface).or_default().push(key.address.addr());
+        }
+    }
+    by_interface
+        .into_iter()
+        .map(|(interface, addresses)| Op::Announce { interface: interface.clone(), addresses })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

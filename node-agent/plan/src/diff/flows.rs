@@ -1,0 +1,108 @@
+//! Which tracked connections to forget.
+//!
+//! Connection tracking keeps the source a connection began with. When that is no longer right, forgetting it makes the
+//! next packet a new connection: the peer resets it and the application knows at once, instead of hanging for minutes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+
+use super::marks::{bindings, mark_of};
+use crate::nft::{Part, Table};
+use crate::{Desired, Flow, Observed, Op};
+
+/// Where a pod's marked connections go, and with which source.
+#[derive(Default, PartialEq, Eq)]
+struct Egress {
+    networks: Vec<Ipv4Net>,
+    sources: BTreeSet<Ipv4Addr>,
+}
+
+/// Connections of VIPs whose marks were withdrawn because they mean something else from now on.
+pub(super) fn of_retired(desired: &Desired, observed: &Observed, retired: &BTreeSet<u32>) -> Vec<Op> {
+    let bound = bindings(observed.nft.as_ref());
+    let addresses: BTreeSet<Ipv4Addr> =
+        retired.iter().filter_map(|mark| bound.get(mark)).map(|(_, address)| *address).collect();
+    let leaving = leaving(desired, observed);
+    addresses.intersection(&leaving).map(|address| Op::Forget(Flow::Address(*address))).collect()
+}
+
+/// Connections of the other VIPs that leave, and of pods whose VIP is another one from now on.
+pub(super) fn of_changed(desired: &Desired, observed: &Observed, retired: &BTreeSet<u32>) -> Vec<Op> {
+    let bound = bindings(observed.nft.as_ref());
+    let done: BTreeSet<Ipv4Addr> =
+        retired.iter().filter_map(|mark| bound.get(mark)).map(|(_, address)| *address).collect();
+    let leaving = leaving(desired, observed);
+    let mut flows: Vec<Flow> = leaving.difference(&done).map(|address| Flow::Address(*address)).collect();
+
+    let (before, after) = (egress(observed.nft.as_ref()), egress(desired.nft.as_ref()));
+    let except = networks_of(desired.nft.as_ref(), "cluster-networks");
+    for (&pod, now) in &after {
+        if before.get(&pod) != Some(now) {
+            flows.push(Flow::Pod {
+                pod,
+                networks: now.networks.clone(),
+                except: except.clone(),
+                keep: now.sources.clone(),
+            });
+        }
+    }
+    for (&pod, was) in &before {
+        let kept = after.get(&pod).map(|now| now.sources.clone()).unwrap_or_default();
+        for &source in was.sources.difference(&kept) {
+            if !leaving.contains(&source) {
+                flows.push(Flow::PodSource { pod, source });
+            }
+        }
+    }
+    flows.into_iter().map(Op::Forget).collect()
+}
+
+/// Addresses that were VIPs on an interface and will not be there any more.
+fn leaving(desired: &Desired, observed: &Observed) -> BTreeSet<Ipv4Addr> {
+    let staying: BTreeSet<(String, Ipv4Addr)> = desired
+        .addresses
+        .keys()
+        .map(|key| (key.interface.clone(), key.address.addr()))
+        .chain(bindings(desired.nft.as_ref()).into_values())
+        .collect();
+    observed
+        .addresses
+        .keys()
+        .map(|key| (key.interface.clone(), key.address.addr()))
+        .chain(bindings(observed.nft.as_ref()).into_values())
+        .filter(|binding| !staying.contains(binding))
+        .map(|(_, address)| address)
+        .collect()
+}
+
+fn egress(table: Option<&Table>) -> BTreeMap<Ipv4Addr, Egress> {
+    let bound = bindings(table);
+    let mut pods: BTreeMap<Ipv4Addr, Egress> = BTreeMap::new();
+    let maps = ["egress-marks-ipv4", "egress-marks-default-ipv4"];
+    let sets = maps.iter().filter_map(|map| table.and_then(|table| table.sets.get(*map)));
+    for (key, value) in sets.flat_map(|set| &set.elements) {
+        let Some(Part::Addresses(pod, _)) = key.first() else { continue };
+        let network = match key.get(1) {
+            Some(part) => network_of(part),
+            None => Some(Ipv4Net::default()),
+        };
+        let source = mark_of(value).and_then(|mark| bound.get(&mark)).map(|(_, address)| *address);
+        let egress = pods.entry(*pod).or_default();
+        egress.networks.extend(network);
+        egress.sources.extend(source);
+    }
+    pods
+}
+
+fn networks_of(table: Option<&Table>, set: &str) -> Vec<Ipv4Net> {
+    let set = table.and_then(|table| table.sets.get(set));
+    set.into_iter().flat_map(|set| set.elements.keys()).filter_map(|key| network_of(key.first()?)).collect()
+}
+
+fn network_of(part: &Part) -> Option<Ipv4Net> {
+    let Part::Addresses(first, last) = part else { return None };
+    let length = (u32::from(*first) ^ u32::from(*last)).leading_zeros();
+    Ipv4Net::new(*first, u8::try_from(length).ok()?).ok()
+}

@@ -1,0 +1,267 @@
+//! The law (the ops reach the desired state), its twin (a settled node has nothing to do), and safety after every op.
+
+mod model;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use proptest::prelude::*;
+
+use self::model::{Way, apply, mapping, marked, translated, way};
+use super::diff;
+use crate::{Desired, Facts, Flow, Interface, Observed, Op, Route, Vip, compile};
+
+/// No marked packet leaves by another interface or with another source than its VIP's.
+fn assert_safe(state: &Observed, right: &[BTreeMap<Ipv4Addr, Vec<Ipv4Addr>>], after: &str) {
+    let Some(table) = &state.nft else { return };
+    let holds = |interface: &str, address: Ipv4Addr| {
+        state.addresses.keys().any(|key| key.interface == interface && key.address.addr() == address)
+    };
+    for (pod, network, mark) in marked(table, ["egress-marks-ipv4", "egress-marks-default-ipv4"]) {
+        for destination in probes(state, network) {
+            match way(state, mark, destination) {
+                Way::Dropped => {}
+                Way::Leaked => panic!("after {after}: {pod} to {destination} leaks with mark {mark}"),
+                Way::By(interface) => {
+                    let source = translated(table, mark, &interface)
+                        .unwrap_or_else(|| panic!("after {after}: {pod} leaves untranslated by {interface}"));
+                    assert!(holds(&interface, source), "after {after}: {source} is not on {interface}");
+                    let allowed = right.iter().any(|map| map.get(&pod).is_some_and(|v| v.contains(&source)));
+                    assert!(allowed, "after {after}: {pod} leaves as {source}, which was never its VIP");
+                }
+            }
+        }
+    }
+    for (vip, network, mark) in marked(table, ["ingress-marks-ipv4", "ingress-marks-default-ipv4"]) {
+        for destination in probes(state, network) {
+            match way(state, mark, destination) {
+                Way::Dropped => {}
+                Way::Leaked => panic!("after {after}: a reply of {vip} to {destination} leaks"),
+                Way::By(interface) => {
+                    assert!(holds(&interface, vip), "after {after}: a reply of {vip} leaves by {interface}");
+                }
+            }
+        }
+    }
+}
+
+/// Addresses of `network` that some route might treat differently.
+fn probes(state: &Observed, network: Ipv4Net) -> BTreeSet<Ipv4Addr> {
+    let inside = state.routes.keys().map(|key| key.destination.network()).filter(|a| network.contains(a));
+    inside.chain([network.network(), network.broadcast()]).collect()
+}
+
+fn run(state: &mut Observed, desired: &Desired, stop_after: Option<usize>) {
+    let right = [mapping(state.nft.as_ref()), mapping(desired.nft.as_ref())];
+    assert_safe(state, &right, "nothing");
+    let ops = diff(desired, state);
+    for op in ops.iter().take(stop_after.unwrap_or(ops.len())) {
+        apply(state, op);
+        assert_safe(state, &right, &op.to_string());
+    }
+}
+
+fn assert_reached(state: &Observed, desired: &Desired) {
+    assert_eq!(state.rules, desired.rules);
+    assert_eq!(state.routes, desired.routes);
+    assert_eq!(state.addresses.keys().collect::<Vec<_>>(), desired.addresses.keys().collect::<Vec<_>>());
+    assert_eq!(state.nft, desired.nft);
+    assert_eq!(diff(desired, state), [], "a settled node has nothing to do");
+}
+
+/// The kernel flushes the device's routes when it goes down, and its addresses when it goes away.
+fn change_links(state: &mut Observed, interfaces: &BTreeMap<String, Interface>) {
+    let up = |name: &str| interfaces.get(name).is_some_and(|interface| interface.up);
+    state.routes.retain(|_, route| route.interface().is_none_or(up));
+    state.addresses.retain(|key, _| interfaces.contains_key(&key.interface));
+    let mut interfaces = interfaces.clone();
+    for (name, interface) in &mut interfaces {
+        interface.promote_secondaries = state.interfaces.get(name).is_some_and(|old| old.promote_secondaries);
+    }
+    state.interfaces = interfaces;
+}
+
+fn vip() -> impl Strategy<Value = Vip> {
+    let sources = prop::collection::vec(
+        prop::sample::select(vec!["10.0.0.0/8", "10.9.0.0/16", "198.51.100.0/24", "0.0.0.0/0"]),
+        0..3,
+    );
+    let pods = prop::collection::btree_set(1u8..4, 0..3);
+    (0u8..2, 10u8..13, 1u32..4, 1u32..4, 1u32..4, sources, pods).prop_map(
+        |(net, host, mark, table, priority, sources, pods)| Vip {
+            name: format!("default/v{net}-{host}"),
+            index: u32::from(host),
+            interface: format!("eth{net}"),
+            virtual_cidr: Ipv4Net::new([203, 0, 113 + net, host].into(), 24).unwrap(),
+            gateway: Some([203, 0, 113 + net, 254].into()),
+            source_cidrs: sources.iter().map(|text| text.parse().unwrap()).collect(),
+            mark,
+            table: 100 + table,
+            priority: 200 + priority,
+            endpoints: pods.into_iter().map(|pod| [10, 42, 0, pod].into()).collect(),
+        },
+    )
+}
+
+fn facts() -> impl Strategy<Value = Facts> {
+    let links = prop::sample::select(vec![2u8, 2, 2, 1, 0]);
+    (prop::collection::vec(vip(), 0..5), links, any::<bool>()).prop_map(|(vips, links, wide)| {
+        let mut interfaces = BTreeMap::new();
+        for (name, state) in [("eth0", 2u8), ("eth1", links)] {
+            if state > 0 {
+                let up = state == 2;
+                interfaces.insert(name.to_owned(), Interface { up, carrier: up, ..Interface::default() });
+            }
+        }
+        Facts {
+            mask: if wide { 0xff } else { 0x7f },
+            cluster_networks: vec!["10.42.0.0/16".parse().unwrap()],
+            vips,
+            interfaces,
+            ..Facts::default()
+        }
+    })
+}
+
+/// A node that has settled on `facts`.
+fn settled(facts: &Facts) -> Observed {
+    let mut state = Observed { interfaces: facts.interfaces.clone(), ..Observed::default() };
+    run(&mut state, &compile(facts).desired, None);
+    state
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn every_prefix_of_the_ops_is_safe_and_all_of_them_reach_the_desired_state(a in facts(), b in facts()) {
+        let mut state = settled(&a);
+        change_links(&mut state, &b.interfaces);
+        let desired = compile(&b).desired;
+        run(&mut state, &desired, None);
+        assert_reached(&state, &desired);
+    }
+
+    #[test]
+    fn a_crash_after_any_op_is_finished_safely_by_the_next_run(
+        a in facts(), b in facts(), c in facts(), crash in 0usize..20,
+    ) {
+        let mut state = settled(&a);
+        change_links(&mut state, &b.interfaces);
+        run(&mut state, &compile(&b).desired, Some(crash));
+        change_links(&mut state, &c.interfaces);
+        let desired = compile(&c).desired;
+        let ops = diff(&desired, &state);
+        ops.iter().for_each(|op| apply(&mut state, op));
+        assert_reached(&state, &desired);
+    }
+
+    #[test]
+    fn whatever_others_took_away_comes_back(a in facts(), taken in any::<[bool; 4]>()) {
+        let mut state = settled(&a);
+        if taken[0] { state.nft = None; }
+        if taken[1] { state.rules.clear(); }
+        if taken[2] { state.routes.clear(); }
+        if taken[3] { state.addresses.clear(); }
+        let desired = compile(&a).desired;
+        let ops = diff(&desired, &state);
+        ops.iter().for_each(|op| apply(&mut state, op));
+        assert_reached(&state, &desired);
+    }
+
+    #[test]
+    fn nothing_desired_leaves_nothing(a in facts()) {
+        let mut state = settled(&a);
+        run(&mut state, &Desired::default(), None);
+        prop_assert!(state.is_empty());
+    }
+}
+
+fn golden() -> (Facts, Observed) {
+    let facts = crate::compile::golden_facts();
+    let state = settled(&facts);
+    (facts, state)
+}
+
+#[test]
+fn a_vip_that_leaves_goes_in_the_reverse_order() {
+    let (mut facts, state) = golden();
+    facts.vips.remove(0);
+    let ops = diff(&compile(&facts).desired, &state);
+    let kinds: Vec<&str> = ops
+        .iter()
+        .map(|op| match op {
+            Op::Nft(_) => "nft",
+            Op::Forget(Flow::Address(_)) => "conntrack",
+            Op::DeleteRule(_) => "rule",
+            Op::DeleteRoute(..) => "route",
+            Op::DeleteAddress(_) => "address",
+            other => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(kinds, ["nft", "conntrack", "rule", "route", "route", "route", "address"]);
+    assert!(matches!(&ops[5], Op::DeleteRoute(_, Route::Unreachable)), "the fallback goes last");
+}
+
+#[test]
+fn a_vip_that_is_recreated_with_another_mark_keeps_its_address_and_connections() {
+    let (mut facts, state) = golden();
+    facts.vips[0].mark = 9;
+    facts.vips[0].table = 20009;
+    facts.vips[0].priority = 20009;
+    for op in diff(&compile(&facts).desired, &state) {
+        let keeps =
+            !matches!(op, Op::AddAddress(..) | Op::DeleteAddress(_) | Op::Forget(_) | Op::Announce { .. });
+        assert!(keeps, "{op}");
+    }
+}
+
+#[test]
+fn a_pod_that_comes_or_goes_touches_its_own_connections_only() {
+    let (mut facts, state) = golden();
+    let (old, new): (Ipv4Addr, Ipv4Addr) = ([10, 42, 0, 5].into(), [10, 42, 0, 6].into());
+    facts.vips[0].endpoints = BTreeSet::from([new]);
+    let ops = diff(&compile(&facts).desired, &state);
+    let flows: Vec<String> = ops[1..].iter().map(ToString::to_string).collect();
+    assert_eq!(
+        flows,
+        [
+            "conntrack -D --orig-src 10.42.0.6 --orig-dst 10.9.0.0/16,203.0.113.0/24 # not to \
+             10.42.0.0/16,10.96.0.0/12,192.0.2.1/32,192.0.2.2/32, not from 203.0.113.10"
+                .to_owned(),
+            format!("conntrack -D --orig-src {old} --reply-dst 203.0.113.10"),
+        ]
+    );
+}
+
+#[test]
+fn a_map_that_loses_many_elements_is_made_anew_in_the_same_transaction() {
+    let (mut facts, _) = golden();
+    facts.vips[0].endpoints = (1..=40).map(|pod| Ipv4Addr::new(10, 42, 1, pod)).collect();
+    let state = settled(&facts);
+    facts.vips[0].endpoints = BTreeSet::from([[10, 42, 1, 1].into()]);
+    let ops = diff(&compile(&facts).desired, &state);
+    let text = ops[0].to_string();
+    let order = [
+        "flush chain inet netwrangler egress",
+        "delete set inet netwrangler egress-marks-ipv4",
+        "add map inet netwrangler egress-marks-ipv4",
+        "add element inet netwrangler egress-marks-ipv4",
+        "add rule inet netwrangler egress ",
+    ];
+    let places: Vec<usize> =
+        order.iter().map(|line| text.find(line).unwrap_or_else(|| panic!("{line}\n{text}"))).collect();
+    assert!(places.is_sorted(), "{text}");
+    assert_eq!(text.lines().count(), 6);
+}
+
+#[test]
+fn rules_of_others_that_look_at_our_bits_are_reported_and_never_changed() {
+    let (facts, mut state) = golden();
+    state.foreign_rules.insert(crate::ForeignRule { priority: 77, mark: 0x3, mask: 0xff, table: 77 });
+    state.foreign_rules.insert(crate::ForeignRule { priority: 78, mark: 0x100, mask: 0xff00, table: 78 });
+    assert_eq!(diff(&compile(&facts).desired, &state), []);
+    let conflicts: Vec<u32> = state.mark_conflicts(facts.mask).iter().map(|rule| rule.priority).collect();
+    assert_eq!(conflicts, [77]);
+}

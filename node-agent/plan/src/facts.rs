@@ -1,0 +1,75 @@
+//! What a plan may know: the VIPs of this node, the cluster's networks and the node's interfaces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use serde::{Deserialize, Serialize};
+
+/// Everything a plan depends on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The bits of the packet mark that are ours (`VipConfig.spec.firewallMarkMask`).
+    pub mask: u32,
+    /// `VipConfig.spec.clusterCIDRs`: traffic to them never takes a VIP.
+    pub cluster_networks: Vec<Ipv4Net>,
+    /// The addresses of all nodes. They count as cluster networks, so that a pod's way to the API server or to an
+    /// endpoint in a node's own network does not lead through a VIP.
+    pub node_addresses: Vec<Ipv4Addr>,
+    /// The VIPs placed on this node.
+    pub vips: Vec<Vip>,
+    /// The interfaces of this node, by name.
+    #[serde(skip)]
+    pub interfaces: BTreeMap<String, Interface>,
+    /// VIPs the kernel would not take on an earlier try, with what it said. They are left out until their time to be
+    /// tried again has come.
+    #[serde(skip)]
+    pub excluded: BTreeMap<String, String>,
+}
+
+/// One VIP as its VipAddress says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vip {
+    /// `namespace/name` of the VipAddress.
+    pub name: String,
+    /// Its number within its Service; it makes the address label.
+    pub index: u32,
+    /// The interface it belongs on.
+    pub interface: String,
+    /// The address with the prefix length of its network.
+    pub virtual_cidr: Ipv4Net,
+    /// The router of its network; without one only the network itself is reached.
+    pub gateway: Option<Ipv4Addr>,
+    /// The networks beyond the router that use this VIP.
+    pub source_cidrs: Vec<Ipv4Net>,
+    /// The packet mark, within the mask.
+    pub mark: u32,
+    /// The route table.
+    pub table: u32,
+    /// The priority of the rule that leads to the table.
+    pub priority: u32,
+    /// The pods that leave with this VIP as their source; empty unless egress is on.
+    pub endpoints: BTreeSet<Ipv4Addr>,
+}
+
+impl Vip {
+    /// The address alone.
+    pub fn address(&self) -> Ipv4Addr {
+        self.virtual_cidr.addr()
+    }
+}
+
+/// What is known of an interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Administratively up.
+    pub up: bool,
+    /// Has a carrier.
+    pub carrier: bool,
+    /// The reverse path filter in force: the larger of `all` and the interface's own.
+    pub rp_filter: u8,
+    /// Whether the next address of a subnet takes over when the first is deleted (`all` or the interface's own).
+    pub promote_secondaries: bool,
+    /// IPv4 addresses that are not ours.
+    pub foreign: BTreeSet<Ipv4Net>,
+}

@@ -1,0 +1,128 @@
+//! The changes a plan asks for. Their text is what a dry run prints and what logs say.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+
+use crate::desired::route_line;
+use crate::nft::Change;
+use crate::{Address, AddressKey, LABEL_PREFIX, PROTOCOL, Route, RouteKey, Rule};
+
+/// Which tracked connections are to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flow {
+    /// All to that address and all that leave with it as their source.
+    Address(Ipv4Addr),
+    /// All a pod began that leave with `source`.
+    PodSource {
+        /// The pod.
+        pod: Ipv4Addr,
+        /// The source they leave with.
+        source: Ipv4Addr,
+    },
+    /// All a pod began towards `networks`, not inside `except`, that leave with another source than those kept.
+    Pod {
+        /// The pod.
+        pod: Ipv4Addr,
+        /// Where to.
+        networks: Vec<Ipv4Net>,
+        /// The cluster's networks, whose connections have no VIP.
+        except: Vec<Ipv4Net>,
+        /// The sources that are right.
+        keep: BTreeSet<Ipv4Addr>,
+    },
+}
+
+/// One change of the kernel's state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    /// Lets the next address of a subnet take over when the first one is deleted.
+    PromoteSecondaries(String),
+    /// One nftables transaction: all of it or nothing.
+    Nft(Vec<Change>),
+    /// Forgets connections, so that their next packet is judged anew.
+    Forget(Flow),
+    /// Adds an address.
+    AddAddress(AddressKey, Address),
+    /// Deletes an address.
+    DeleteAddress(AddressKey),
+    /// Adds a route; one of somebody else in its place is an error.
+    AddRoute(RouteKey, Route),
+    /// Replaces a route of ours.
+    ReplaceRoute(RouteKey, Route),
+    /// Deletes exactly this route.
+    DeleteRoute(RouteKey, Route),
+    /// Adds a rule.
+    AddRule(Rule),
+    /// Deletes a rule.
+    DeleteRule(Rule),
+    /// Tells the neighbours where these addresses are now.
+    Announce {
+        /// The interface.
+        interface: String,
+        /// The addresses.
+        addresses: Vec<Ipv4Addr>,
+    },
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PromoteSecondaries(interface) => {
+                write!(f, "sysctl net.ipv4.conf.{interface}.promote_secondaries=1")
+            }
+            Self::Nft(changes) => {
+                f.write_str("nft -f -")?;
+                changes.iter().try_for_each(|change| write!(f, "\n  {change}"))
+            }
+            Self::Forget(flow) => write!(f, "conntrack -D {flow}"),
+            Self::AddAddress(key, address) => {
+                let flags = if address.no_prefix_route { " noprefixroute" } else { "" };
+                write!(f, "ip addr add {} dev {} label {}{flags}", key.address, key.interface, address.label)
+            }
+            Self::DeleteAddress(key) => {
+                write!(f, "ip addr del {} dev {} # {LABEL_PREFIX}", key.address, key.interface)
+            }
+            Self::AddRoute(key, route) => {
+                write!(f, "ip route add {} table {}", route_line(key, route), key.table)
+            }
+            Self::ReplaceRoute(key, route) => {
+                write!(f, "ip route replace {} table {}", route_line(key, route), key.table)
+            }
+            Self::DeleteRoute(key, route) => {
+                write!(f, "ip route del {} table {}", route_line(key, route), key.table)
+            }
+            Self::AddRule(rule) => write!(f, "ip rule add {}", rule_words(rule)),
+            Self::DeleteRule(rule) => write!(f, "ip rule del {}", rule_words(rule)),
+            Self::Announce { interface, addresses } => {
+                let list: Vec<String> = addresses.iter().map(Ipv4Addr::to_string).collect();
+                write!(f, "arp announce {} dev {interface}", list.join(" "))
+            }
+        }
+    }
+}
+
+fn rule_words(rule: &Rule) -> String {
+    let to = rule.to.map(|to| format!("to {to} ")).unwrap_or_default();
+    format!(
+        "{to}fwmark {:#x}/{:#x} table {} priority {} protocol {PROTOCOL}",
+        rule.mark, rule.mask, rule.table, rule.priority
+    )
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |nets: &[Ipv4Net]| nets.iter().map(Ipv4Net::to_string).collect::<Vec<_>>().join(",");
+        match self {
+            Self::Address(address) => write!(f, "--orig-dst {address}; conntrack -D --reply-dst {address}"),
+            Self::PodSource { pod, source } => write!(f, "--orig-src {pod} --reply-dst {source}"),
+            Self::Pod { pod, networks, except, keep } => {
+                let keep: Vec<String> = keep.iter().map(Ipv4Addr::to_string).collect();
+                write!(f, "--orig-src {pod} --orig-dst {}", list(networks))?;
+                write!(f, " # not to {}, not from {}", list(except), keep.join(","))
+            }
+        }
+    }
+}
