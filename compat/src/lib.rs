@@ -1,1 +1,17 @@
-//! Everything that runs against a live cluster.
+//! What tests need to drive a live cluster from outside: kubectl, the `litek8s` binary, traffic, looks at the host.
+
+mod binary;
+mod cluster;
+mod counters;
+mod host;
+mod kubectl;
+mod traffic;
+mod wait;
+
+pub use binary::litek8s;
+pub use cluster::Cluster;
+pub use counters::Counters;
+pub use host::HostNetwork;
+pub use kubectl::{Finished, Kubectl};
+pub use traffic::{Background, Traffic};
+pub use wait::{PATIENCE, eventually};

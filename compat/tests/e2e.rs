@@ -1,0 +1,22 @@
+//! The whole product from outside: real kubectl, real packets, real crashes. Needs root, and `make tools` for kubectl.
+
+#[path = "e2e/bad_input.rs"]
+mod bad_input;
+#[path = "e2e/crash.rs"]
+mod crash;
+#[path = "e2e/dev_cluster.rs"]
+mod dev_cluster;
+#[path = "e2e/durability.rs"]
+mod durability;
+#[path = "e2e/egress.rs"]
+mod egress;
+#[path = "e2e/kubectl_read.rs"]
+mod kubectl_read;
+#[path = "e2e/kubectl_write.rs"]
+mod kubectl_write;
+#[path = "e2e/manifests.rs"]
+mod manifests;
+#[path = "e2e/repair.rs"]
+mod repair;
+#[path = "e2e/vips.rs"]
+mod vips;

@@ -1,0 +1,62 @@
+//! The manifests the tests apply, as JSON, which kubectl takes like YAML.
+
+use serde_json::{Value, json};
+
+/// A VipConfig as the documentation shows it.
+pub(crate) fn config() -> Value {
+    json!({
+        "apiVersion": "netwrangler.dev/v1", "kind": "VipConfig", "metadata": {"name": "default"},
+        "spec": {"firewallMark": 1, "firewallMarkMask": 127, "routeTable": 20001, "routingPriority": 20001,
+            "maxAddressCount": 127, "clusterCIDRs": ["10.42.0.0/16", "10.43.0.0/16"]},
+    })
+}
+
+/// The public network of the dev cluster: clients may come from everywhere.
+pub(crate) fn network() -> Value {
+    json!({
+        "apiVersion": "netwrangler.dev/v1", "kind": "VipNetwork", "metadata": {"name": "public"},
+        "spec": {"interface": "eth1", "gatewayIP": "203.0.113.254", "networkCIDR": "203.0.113.0/24",
+            "sourceCIDRs": ["0.0.0.0/0"]},
+    })
+}
+
+/// A Service that takes part, with these external addresses.
+pub(crate) fn service(name: &str, addresses: &[&str]) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": name, "labels": {"netwrangler.dev/ingress": "enabled"}},
+        "spec": {"type": "ClusterIP", "externalIPs": addresses, "ports": [{"port": 80, "protocol": "TCP"}]},
+    })
+}
+
+/// The same, whose endpoints' own connections leave with its addresses.
+pub(crate) fn egress_service(name: &str, addresses: &[&str]) -> Value {
+    let mut service = service(name, addresses);
+    service["metadata"]["labels"]["netwrangler.dev/egress"] = "enabled".into();
+    service
+}
+
+/// Ready endpoints of a Service: node and address of each.
+pub(crate) fn endpoints(service: &str, ready: &[(&str, &str)]) -> Value {
+    let endpoints: Vec<Value> = ready
+        .iter()
+        .map(|(node, address)| {
+            json!({"addresses": [address], "nodeName": node, "conditions": {"ready": true, "serving": true}})
+        })
+        .collect();
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": format!("{service}-1"), "labels": {"kubernetes.io/service-name": service}},
+        "addressType": "IPv4", "ports": [{"port": 80, "protocol": "TCP"}], "endpoints": endpoints,
+    })
+}
+
+/// A ConfigMap with one key.
+pub(crate) fn config_map(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value}})
+}
+
+/// Several objects in one document.
+pub(crate) fn list(items: &[Value]) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
