@@ -10,7 +10,9 @@ use rcgen::{
 };
 
 use super::certificate::{der_of_pem, pem_of_der, sha256_fingerprint};
-use super::{PkiError, inspect_der, name, request};
+use super::{PkiError, inspect, inspect_der, name, renewal_due, request};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
 use crate::files;
 
 /// How far `notBefore` lies in the past: machines without a battery-backed clock start late.
@@ -140,6 +142,53 @@ impl Authority {
     /// The SHA-256 of the CA's DER, in lower-case hexadecimal.
     pub fn fingerprint(&self) -> String {
         sha256_fingerprint(&self.der)
+    }
+
+    /// Whether this CA signed the certificate of a PEM text.
+    pub fn signed(&self, pem: &str) -> bool {
+        let Ok(der) = der_of_pem(pem) else { return false };
+        let (Ok((_, own)), Ok((_, leaf))) =
+            (X509Certificate::from_der(&self.der), X509Certificate::from_der(&der))
+        else {
+            return false;
+        };
+        leaf.verify_signature(Some(own.public_key())).is_ok()
+    }
+
+    /// The identity in `DIR/NAME.crt` and `DIR/NAME.key`, made anew when it is absent, is not this CA's, says something
+    /// else than `leaf`, or has two thirds of its life behind it. The flag says whether it was made now.
+    pub fn identity(
+        &self,
+        directory: &Path,
+        file_name: &str,
+        leaf: &Leaf,
+        now: SystemTime,
+    ) -> Result<(Identity, bool), PkiError> {
+        let paths = [directory.join(format!("{file_name}.crt")), directory.join(format!("{file_name}.key"))];
+        let [certificate_path, key_path] = &paths;
+        let file = |path: &Path, source| PkiError::File { path: path.to_owned(), source };
+        let read = |path: &Path| files::read_if_exists(path).map_err(|source| file(path, source));
+        if let (Some(certificate), Some(key)) = (read(certificate_path)?, read(key_path)?)
+            && self.still_good(&certificate, &key, leaf, now)
+        {
+            return Ok((Identity { certificate, key }, false));
+        }
+        let identity = self.issue(leaf, now)?;
+        for (path, text) in [(key_path, &identity.key), (certificate_path, &identity.certificate)] {
+            files::write_private(path, text.as_bytes()).map_err(|source| file(path, source))?;
+        }
+        Ok((identity, true))
+    }
+
+    fn still_good(&self, certificate: &str, key: &str, leaf: &Leaf, now: SystemTime) -> bool {
+        let (Ok(info), Ok(key)) = (inspect(certificate), KeyPair::from_pem(key)) else { return false };
+        info.common_name == leaf.common_name
+            && info.organizations == leaf.organizations
+            && info.hostnames == leaf.hostnames
+            && info.addresses == leaf.addresses
+            && info.public_key == key.subject_public_key_info()
+            && !renewal_due(&info, now)
+            && self.signed(certificate)
     }
 
     /// Makes a key and a certificate for it.

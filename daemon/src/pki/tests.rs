@@ -142,3 +142,20 @@ fn debug_never_shows_a_key() {
     let identity = Identity { certificate: String::new(), key: "PRIVATE KEY".into() };
     assert!(!format!("{identity:?}").contains("PRIVATE KEY"));
 }
+
+#[test]
+fn an_identity_is_kept_until_it_no_longer_fits() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let authority = Authority::open(directory.path(), "ca", now).unwrap();
+    let leaf = client(&["a", "b"]);
+    let open = |leaf: &Leaf, now| authority.identity(directory.path(), "alice", leaf, now).unwrap();
+    assert!(open(&leaf, now).1);
+    assert!(!open(&leaf, now).1);
+    assert!(open(&Leaf { hostnames: vec!["h".into()], ..leaf.clone() }, now).1);
+    assert!(open(&leaf, now).1);
+    assert!(open(&leaf, now + 61 * DAY).1);
+    let other = tempfile::tempdir().unwrap();
+    let foreign = Authority::open(other.path(), "ca", now).unwrap();
+    assert!(foreign.identity(directory.path(), "alice", &leaf, now).unwrap().1);
+}
