@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.."
 . scripts/say.sh
 say "clippy --fix"
 cargo clippy --quiet --fix --allow-dirty --allow-staged --workspace --all-targets
+say "manifests"
+cargo run --quiet -p litek8s-crds --example manifests
 say "format"
 cargo fmt --all
 say "done; make verify shows what is left"

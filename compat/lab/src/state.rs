@@ -83,11 +83,6 @@ impl Directory {
         self.path.join("kubeconfig")
     }
 
-    /// The kubeconfig as the server writes it.
-    pub(crate) fn admin_kubeconfig(&self) -> PathBuf {
-        self.path.join("admin.kubeconfig")
-    }
-
     pub(crate) fn server_data(&self) -> PathBuf {
         self.path.join("server")
     }

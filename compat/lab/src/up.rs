@@ -150,17 +150,19 @@ pub(crate) async fn start_server(wanted: &Wanted, directory: &Directory, state: 
             "--node-name",
             &member,
             "--kubeconfig",
-            &text(directory.admin_kubeconfig()),
+            &text(directory.kubeconfig()),
+            "--kubeconfig-server",
+            &format!("https://127.0.0.1:{}", state.port),
         ];
         let arguments = arguments.map(str::to_owned).to_vec();
         start(wanted, directory, state, Role::Apiserver, &Member::Server, arguments, Some(listener))?;
     }
     let members = [member];
     let ready = until(state, directory, Role::Apiserver, &members, async || {
-        write_kubeconfig(directory, state)?;
         ready::is_ready(&ready::client(&directory.kubeconfig()).await?).await
     });
     ready.await.context("the API server is not ready")?;
+    copy_kubeconfig(directory, state)?;
     wanted.progress.say(format!("API server ready on https://127.0.0.1:{}", state.port));
     Ok(())
 }
@@ -256,22 +258,12 @@ async fn until(
     }
 }
 
-/// The server's own kubeconfig with the address under which the host reaches it.
-fn write_kubeconfig(directory: &Directory, state: &State) -> Result<()> {
-    let path = directory.admin_kubeconfig();
-    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let mut config: serde_json::Value =
-        serde_saphyr::from_str(&text).with_context(|| format!("{} does not read", path.display()))?;
-    let clusters = config.get_mut("clusters").and_then(serde_json::Value::as_array_mut);
-    for cluster in clusters.into_iter().flatten() {
-        cluster["cluster"]["server"] = format!("https://127.0.0.1:{}", state.port).into();
-    }
-    let text = serde_saphyr::to_string(&config)?;
-    write_private(&directory.kubeconfig(), text.as_bytes())?;
-    if let Some(copy) = &state.kubeconfig_copy {
-        write_private(copy, text.as_bytes())?;
-    }
-    Ok(())
+/// The copy of the kubeconfig that `--kubeconfig` asked for.
+fn copy_kubeconfig(directory: &Directory, state: &State) -> Result<()> {
+    let Some(copy) = &state.kubeconfig_copy else { return Ok(()) };
+    let path = directory.kubeconfig();
+    let text = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+    write_private(copy, &text)
 }
 
 /// What tells one build of the binary from the next.
