@@ -82,6 +82,8 @@ pub struct Config {
     pub log_cache: usize,
     /// A snapshot is written after this many entries.
     pub snapshot_entries: u64,
+    /// A snapshot is written after this many bytes of entries, too.
+    pub snapshot_bytes: u64,
     /// Entries kept behind a snapshot, for followers that were away.
     pub keep_entries: u64,
     /// How much of the past the store keeps.
@@ -105,6 +107,7 @@ impl Config {
             segment_size: 16 << 20,
             log_cache: 4 << 20,
             snapshot_entries: 20_000,
+            snapshot_bytes: 64 << 20,
             keep_entries: 2_000,
             history: Limits::default(),
             timers: Timers::default(),

@@ -11,6 +11,7 @@ mod writer;
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) use record::{Kind, Position, Record};
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     index: Mutex<Index>,
     vote: Mutex<Option<Ballot>>,
     failure: OnceLock<String>,
+    /// Bytes of entries appended since a snapshot was asked for.
+    grown: AtomicU64,
 }
 
 impl Shared {
@@ -108,6 +111,7 @@ impl Log {
             index: Mutex::default(),
             vote: Mutex::new(vote),
             failure: OnceLock::new(),
+            grown: AtomicU64::new(0),
         });
         let found = recovery::recover(&shared, options.cache, options.segment_size)?;
         *shared.index() = found.index;
@@ -146,6 +150,8 @@ impl Log {
             }
         }
         drop(index);
+        let bytes: usize = entries.iter().map(|entry| record::footprint(entry.payload.len())).sum();
+        self.shared.grown.fetch_add(bytes as u64, Ordering::Relaxed);
         self.flusher.submit(Operation::Append(entries, done));
         Ok(())
     }
@@ -165,6 +171,13 @@ impl Log {
     pub(crate) fn purge(&self, upto: Position, done: Done) {
         self.shared.index().purge(upto);
         self.flusher.submit(Operation::Purge(upto, done));
+    }
+
+    /// Whether the log grew by more than `limit` since this was last true.
+    pub(crate) fn take_grown(&self, limit: u64) -> bool {
+        let grown = &self.shared.grown;
+        let more = |bytes| (bytes > limit).then_some(0);
+        grown.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     pub(crate) fn vote(&self) -> Option<Ballot> {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::{FutureExt, Stream, StreamExt};
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::config::Flushing;
 use crate::snapshot::{SnapshotFile, Snapshots, State};
-use crate::types::{Answer, LogId, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::types::{Answer, LogId, Payload, Snapshot, SnapshotMeta, StoredMembership, TypeConfig};
 
 /// Entries applied between two views at most, so that their proposers do not wait for more.
 const BATCH: usize = 256;
@@ -21,11 +22,21 @@ const BATCH: usize = 256;
 pub(crate) struct Published {
     view: RwLock<View>,
     revision: watch::Sender<Revision>,
+    /// One more than the index of the last entry applied.
+    applied: AtomicU64,
 }
 
 impl Published {
-    fn new(view: View) -> Self {
-        Self { revision: watch::Sender::new(view.revision()), view: RwLock::new(view) }
+    fn new(view: View, applied: Option<LogId>) -> Self {
+        Self {
+            revision: watch::Sender::new(view.revision()),
+            view: RwLock::new(view),
+            applied: AtomicU64::new(count(applied)),
+        }
+    }
+
+    pub(crate) fn applied(&self) -> Option<u64> {
+        self.applied.load(Ordering::Relaxed).checked_sub(1)
     }
 
     pub(crate) fn view(&self) -> View {
@@ -36,7 +47,8 @@ impl Published {
         self.revision.subscribe()
     }
 
-    fn publish(&self, view: View) {
+    fn publish(&self, view: View, applied: Option<LogId>) {
+        self.applied.store(count(applied), Ordering::Relaxed);
         let revision = view.revision();
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
         self.revision.send_if_modified(|present| {
@@ -45,6 +57,10 @@ impl Published {
             changed
         });
     }
+}
+
+fn count(applied: Option<LogId>) -> u64 {
+    applied.map_or(0, |id| id.index + 1)
 }
 
 /// The state machine of openraft.
@@ -59,7 +75,7 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(state: State, snapshots: Snapshots, limits: Limits, flushing: Flushing) -> Self {
         Self {
-            published: Arc::new(Published::new(state.store.view())),
+            published: Arc::new(Published::new(state.store.view(), state.applied)),
             state,
             snapshots: Arc::new(snapshots),
             limits,
@@ -71,11 +87,7 @@ impl Machine {
         self.published.clone()
     }
 
-    fn apply_entry(
-        &mut self,
-        id: LogId,
-        payload: EntryPayload<crate::types::Proposal, u64, openraft::BasicNode>,
-    ) -> Option<Outcome> {
+    fn apply_entry(&mut self, id: LogId, payload: Payload) -> Option<Outcome> {
         self.state.applied = Some(id);
         match payload {
             EntryPayload::Blank => None,
@@ -92,7 +104,7 @@ impl Machine {
 
     /// Shows what was applied, then answers: whoever has an answer sees it.
     fn publish(&self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Option<Outcome>)>) {
-        self.published.publish(self.state.store.view());
+        self.published.publish(self.state.store.view(), self.state.applied);
         for (responder, outcome) in answers.drain(..) {
             responder.send(Answer(outcome));
         }

@@ -95,6 +95,7 @@ struct Inner {
     sole_voter: Arc<AtomicBool>,
     proposer: Proposer,
     patience: Duration,
+    snapshot_bytes: u64,
     observer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -130,6 +131,7 @@ impl Replica {
                 sole_voter: storage.sole_voter(),
                 proposer: Proposer::new((config.random)()),
                 patience: config.patience,
+                snapshot_bytes: config.snapshot_bytes,
                 observer: Mutex::new(Some(observer)),
             }),
         };
@@ -188,6 +190,7 @@ impl Replica {
             let write = self.inner.raft.client_write(proposal.clone());
             match timeout_at(deadline, write).await {
                 Ok(Ok(response)) => {
+                    self.bound_log().await;
                     let missing = || ProposeError::Unknown("an entry without outcome".to_owned());
                     return response.data.0.ok_or_else(missing);
                 }
@@ -262,7 +265,7 @@ impl Replica {
             leader: metrics.current_leader,
             voters: metrics.membership_config.voter_ids().collect(),
             last_log: metrics.last_log_index,
-            applied: metrics.last_applied.map(|id| id.index),
+            applied: self.inner.published.applied(),
             snapshot: metrics.snapshot.map(|id| id.index),
             revision: self.inner.published.view().revision(),
             syncs: syncs.count(),
@@ -305,6 +308,14 @@ impl Replica {
         let led = leadership.wait_for(|leadership| leadership.leader);
         let led = timeout_at(deadline, led).await;
         led.ok()?.ok().map(|leadership| *leadership)
+    }
+
+    /// Large entries fill the disk long before there are many of them.
+    async fn bound_log(&self) {
+        if self.inner.log.take_grown(self.inner.snapshot_bytes) {
+            // It fails only when raft has ended, which the next proposal reports.
+            let _ = self.inner.raft.trigger().snapshot().await;
+        }
     }
 
     fn reason(&self) -> String {

@@ -26,6 +26,7 @@ pub(crate) type LogId = alias::LogIdOf<TypeConfig>;
 pub(crate) type LeaderId = alias::LeaderIdOf<TypeConfig>;
 pub(crate) type RaftVote = alias::VoteOf<TypeConfig>;
 pub(crate) type RaftEntry = alias::EntryOf<TypeConfig>;
+pub(crate) type Payload = alias::PayloadOf<TypeConfig>;
 pub(crate) type Membership = openraft::Membership<u64, openraft::BasicNode>;
 pub(crate) type StoredMembership = alias::StoredMembershipOf<TypeConfig>;
 pub(crate) type SnapshotMeta = alias::SnapshotMetaOf<TypeConfig>;

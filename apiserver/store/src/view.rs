@@ -43,7 +43,7 @@ impl View {
         &self,
         resource: &GroupResource,
         namespace: Option<&str>,
-    ) -> impl Iterator<Item = &Arc<Object>> {
+    ) -> impl Iterator<Item = &Arc<Object>> + use<'_> {
         let start = Name { namespace: namespace.unwrap_or_default().into(), name: "".into() };
         self.range(resource, namespace, Bound::Included(start))
     }
@@ -54,7 +54,7 @@ impl View {
         resource: &GroupResource,
         namespace: Option<&str>,
         after: (&str, &str),
-    ) -> impl Iterator<Item = &Arc<Object>> {
+    ) -> impl Iterator<Item = &Arc<Object>> + use<'_> {
         let after = Name { namespace: after.0.into(), name: after.1.into() };
         let start = match namespace {
             Some(only) if after.namespace.as_ref() < only => {

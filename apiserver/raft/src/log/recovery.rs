@@ -10,6 +10,9 @@ use super::writer::{self, Active, Full};
 use super::{LogError, Shared};
 use crate::disk::{Disk, TEMPORARY};
 
+/// The first segment is small, so that a new server is ready at once.
+const FIRST: usize = 1 << 20;
+
 /// The segments of a log, ready to be written on.
 pub(crate) struct Recovered {
     pub(crate) index: Index,
@@ -48,7 +51,7 @@ pub(crate) fn recover(
     }
     let active = match recovery.active {
         Some(active) => active,
-        None => writer::first(shared, 1, segment_size)
+        None => writer::first(shared, 1, segment_size.min(FIRST))
             .map_err(|source| LogError::Io { file: segment::name(1), source })?,
     };
     Ok(Recovered { index: recovery.index, full: recovery.full, active })
