@@ -1,0 +1,120 @@
+//! What a node may do: read what its agent needs, write only what is its own.
+
+use litek8s_machinery::gvk::GroupResource;
+use litek8s_machinery::status::Status;
+use litek8s_store::{ObjectKey, View};
+use serde_json::Value;
+
+use super::{Attributes, Authorizer, Decision};
+use crate::request::UserInfo;
+
+/// The namespace of the nodes' Leases.
+pub const LEASE_NAMESPACE: &str = "kube-node-lease";
+/// The group of the VIP kinds.
+const VIP_GROUP: &str = "netwrangler.dev";
+/// Labels that say what a node may carry traffic or workloads for: only an administrator sets them.
+const PROTECTED_LABELS: [&str; 1] = ["litek8s.dev/relay"];
+/// Every label under this prefix (and its subdomains) is for administrators, as in Kubernetes.
+const PROTECTED_PREFIX: &str = "node-restriction.kubernetes.io/";
+
+/// Whether the node `node` may do this; a denial says why.
+pub(super) fn authorize(node: &str, wanted: &Attributes<'_>, view: &View) -> Decision {
+    if !wanted.is_resource {
+        return Decision::Deny(String::new());
+    }
+    let allow = || Decision::Allow(format!("node {node:?}"));
+    let read = matches!(wanted.verb, "get" | "list" | "watch");
+    let write = matches!(wanted.verb, "update" | "patch");
+    match (wanted.group, wanted.resource, wanted.subresource) {
+        (VIP_GROUP, _, "") | ("", "nodes", "") if read => allow(),
+        (VIP_GROUP, "vipaddresses", "status") if write => {
+            if holds_vip(node, wanted, view) {
+                allow()
+            } else {
+                Decision::Deny(format!(
+                    "node {node:?} can only update the status of VIPs that are placed on it"
+                ))
+            }
+        }
+        // The name of a new object is not in the request: `check_node` sees the object itself.
+        ("", "nodes", "") if wanted.verb == "create" => allow(),
+        ("", "nodes", "" | "status") if write => {
+            if wanted.name == node {
+                allow()
+            } else {
+                Decision::Deny(format!("node {node:?} is not allowed to modify node {:?}", wanted.name))
+            }
+        }
+        ("coordination.k8s.io", "leases", "") => lease(node, wanted),
+        ("" | "events.k8s.io", "events", "") if matches!(wanted.verb, "create" | "update" | "patch") => {
+            allow()
+        }
+        _ => Decision::Deny(String::new()),
+    }
+}
+
+fn lease(node: &str, wanted: &Attributes<'_>) -> Decision {
+    let own = wanted.namespace == LEASE_NAMESPACE && (wanted.name == node || wanted.verb == "create");
+    if own && matches!(wanted.verb, "get" | "create" | "update" | "patch" | "delete") {
+        return Decision::Allow(format!("node {node:?}"));
+    }
+    Decision::Deny(format!(
+        "can only access node lease with the same name as the requesting node in the {LEASE_NAMESPACE:?} namespace"
+    ))
+}
+
+/// Whether the VipAddress of the request is placed on the node.
+fn holds_vip(node: &str, wanted: &Attributes<'_>, view: &View) -> bool {
+    let resource = litek8s_store::GroupResource::new(VIP_GROUP, "vipaddresses");
+    let key = ObjectKey::new(resource, wanted.namespace, wanted.name);
+    let Some(object) = view.get(&key) else { return false };
+    serde_json::from_slice::<Value>(&object.json).is_ok_and(|value| value["spec"]["node"] == node)
+}
+
+impl Authorizer {
+    /// What a node may put into an object that it writes; users that are no nodes pass.
+    ///
+    /// `old` is the stored object, absent for a create; `new` the object to store.
+    ///
+    /// # Errors
+    /// 403 when the object belongs to another node or a label is not the node's to set.
+    pub fn check_node(
+        &self,
+        user: &UserInfo,
+        group: &str,
+        resource: &str,
+        old: Option<&Value>,
+        new: &Value,
+    ) -> Result<(), Status> {
+        let Some(node) = user.node_name() else { return Ok(()) };
+        let name = new["metadata"]["name"].as_str().unwrap_or_default();
+        let refuse = |why: String| Err(Status::forbidden(&GroupResource::new(group, resource), name, why));
+        let own = match (group, resource) {
+            ("", "nodes") | ("coordination.k8s.io", "leases") => name == node,
+            _ => true,
+        };
+        if !own {
+            return refuse(format!("node {node:?} is not allowed to write an object of another node"));
+        }
+        if (group, resource) == ("", "nodes")
+            && let Some(label) = changed_protected_label(old, new)
+        {
+            return refuse(format!("node {node:?} is not allowed to set or change its label {label:?}"));
+        }
+        Ok(())
+    }
+}
+
+fn changed_protected_label<'a>(old: Option<&'a Value>, new: &'a Value) -> Option<&'a str> {
+    let labels = |object: &'a Value| object["metadata"]["labels"].as_object();
+    let before = old.and_then(labels);
+    let after = labels(new);
+    let names = before.into_iter().chain(after).flat_map(|labels| labels.keys());
+    names.map(String::as_str).find(|name| {
+        let prefix = name.split_once('/').map_or("", |(prefix, _)| prefix);
+        let under = prefix.strip_suffix(PROTECTED_PREFIX.trim_end_matches('/'));
+        let protected =
+            PROTECTED_LABELS.contains(name) || under.is_some_and(|p| p.is_empty() || p.ends_with('.'));
+        protected && before.and_then(|l| l.get(*name)) != after.and_then(|l| l.get(*name))
+    })
+}

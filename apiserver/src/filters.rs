@@ -1,0 +1,226 @@
+//! What every request passes before a handler sees it, in order: who, as whom, whether, how many, how long.
+
+mod deadline;
+mod ending;
+mod impersonation;
+mod inflight;
+pub(crate) mod route;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
+use hyper::body::Incoming;
+use litek8s_machinery::status::{Reason, Status};
+use tokio::time::Instant;
+
+pub use inflight::InFlight;
+
+use crate::api::Api;
+use crate::authentication::{self, Caller, InProcess, PeerCertificate};
+use crate::authorization::{Attributes, Authorizer, Decision};
+use crate::health::Health;
+use crate::join::Join;
+use crate::metrics::RequestLabels;
+use crate::request::{RequestContext, RequestInfo, UserInfo, Warnings};
+use crate::response::{self, Output, Response};
+use crate::server::Handler;
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+/// The longest audit id that is taken from a client.
+const MAX_AUDIT_ID: usize = 64;
+
+/// Everything between a connection and the verbs.
+pub struct Stack {
+    /// The server's parts.
+    pub api: Arc<Api>,
+    /// The controllers' identity.
+    pub in_process: InProcess,
+    /// The join endpoints.
+    pub join: Join,
+    /// The health endpoints.
+    pub health: Arc<Health>,
+    /// How many requests at a time.
+    pub in_flight: InFlight,
+    /// How long a request may take that is no watch.
+    pub request_timeout: Duration,
+}
+
+impl Handler for Stack {
+    async fn handle(
+        self: Arc<Self>,
+        peer: Option<Arc<PeerCertificate>>,
+        request: http::Request<Incoming>,
+    ) -> Response {
+        let started = Instant::now();
+        let audit_id = audit_id(&request);
+        let warnings = Warnings::default();
+        let info = match RequestInfo::parse(request.method(), request.uri()) {
+            Ok(info) => info,
+            Err(error) => {
+                return finish(failure(&Status::internal(error)), &audit_id, &warnings);
+            }
+        };
+        let known = info.is_resource_request
+            && self.api.registry.get(&info.api_group, &info.api_version, &info.resource).is_some();
+        let labels = RequestLabels::of(&info, known);
+        let long_running = info.is_long_running();
+        let method = request.method().clone();
+        let path = info.path.clone();
+        let pass =
+            Pass { stack: self.clone(), peer, info, audit_id: audit_id.clone(), warnings: warnings.clone() };
+        let response = pass.guarded(request).await;
+        let took = started.elapsed();
+        let code = response.status().as_u16();
+        tracing::debug!(%method, path, code, ?took, audit_id, "answered");
+        self.api.metrics.answered(labels.clone(), code, (!long_running).then_some(took));
+        let response = if long_running && response.status().is_success() {
+            let counted = self.api.metrics.long_running(&labels);
+            response.map(|body| ending::until(body, self.api.shutdown.clone(), counted))
+        } else {
+            response
+        };
+        finish(response, &audit_id, &warnings)
+    }
+}
+
+/// One request on its way through the filters.
+struct Pass {
+    stack: Arc<Stack>,
+    peer: Option<Arc<PeerCertificate>>,
+    info: RequestInfo,
+    audit_id: String,
+    warnings: Warnings,
+}
+
+impl Pass {
+    /// A panic becomes a 500, and a write goes on when its client hangs up half-way.
+    async fn guarded(self, request: http::Request<Incoming>) -> Response {
+        let read_only = self.info.is_read_only() || !self.info.is_resource_request;
+        let answering = AssertUnwindSafe(self.answer(request)).catch_unwind();
+        let answered = if read_only {
+            answering.await
+        } else {
+            match tokio::spawn(answering).await {
+                Ok(answered) => answered,
+                Err(ended) => Err(Box::new(ended.to_string()) as Box<dyn std::any::Any + Send>),
+            }
+        };
+        answered.unwrap_or_else(|_| {
+            // The panic hook has written the message and the place.
+            tracing::error!("a request handler panicked");
+            failure(&Status::internal("this request caused an error in the server; see its log"))
+        })
+    }
+
+    async fn answer(self, request: http::Request<Incoming>) -> Response {
+        self.passed(request).await.unwrap_or_else(|status| failure(&status))
+    }
+
+    async fn passed(self, request: http::Request<Incoming>) -> Result<Response, Status> {
+        let stack = self.stack.clone();
+        if route::is_public(&self.info) {
+            return Ok(stack.public(&self.info, self.node(), request).await);
+        }
+        let (user, bound_term) = self.authenticated(&request)?;
+        let view = stack.api.replica.view();
+        let impersonated = impersonation::apply(&stack.api.authorizer, &view, &user, request.headers())?;
+        // Whoever acts as somebody else leaves the own term behind.
+        let (user, bound_term) = impersonated.map_or((user, bound_term), |user| (user, None));
+        let _room = stack.in_flight.enter(&self.info, &user, &stack.api.metrics)?;
+        let wanted = Attributes::from(&self.info);
+        if let Decision::Deny(reason) = stack.api.authorizer.authorize(&user, &wanted, &view) {
+            return Err(Authorizer::forbidden(&user, &wanted, &reason));
+        }
+        let deadline = deadline::of(&self.info, stack.request_timeout)?.map(|limit| Instant::now() + limit);
+        let Self { info, audit_id, warnings, .. } = self;
+        let ctx = RequestContext { info, user, bound_term, audit_id, warnings, deadline };
+        let routed = stack.route(ctx, request);
+        let Some(deadline) = deadline else { return Ok(routed.await) };
+        tokio::time::timeout_at(deadline, routed)
+            .await
+            .map_err(|_| Status::timeout("request did not complete within the allotted timeout"))
+    }
+
+    /// The node whose good certificate the connection has.
+    fn node(&self) -> Option<String> {
+        let user = self.peer.as_ref()?.user(self.stack.api.clock.now().as_second()).ok()?;
+        user.node_name().map(str::to_owned)
+    }
+
+    fn authenticated(&self, request: &http::Request<Incoming>) -> Result<(UserInfo, Option<u64>), Status> {
+        let stack = &self.stack;
+        let now = stack.api.clock.now().as_second();
+        let view = stack.api.replica.view();
+        let caller = authentication::authenticate(
+            self.peer.as_deref(),
+            request.headers(),
+            &stack.api.issuer,
+            &stack.in_process,
+            &view,
+            now,
+        );
+        match caller {
+            Caller::Known { user, bound_term } => Ok((user, bound_term)),
+            Caller::Anonymous => Err(Status::unauthorized("Unauthorized")),
+            Caller::Refused(reason) => {
+                tracing::debug!(reason, audit_id = self.audit_id, "credentials refused");
+                Err(Status::unauthorized("Unauthorized"))
+            }
+        }
+    }
+}
+
+/// A Status as JSON: what filters answer.
+pub(crate) fn failure(status: &Status) -> Response {
+    let mut response = response::status(status, Output::JSON);
+    let retry = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if retry > 0 && !response.headers().contains_key(RETRY_AFTER) {
+        response.headers_mut().insert(RETRY_AFTER, retry.into());
+    }
+    if status.reason == Reason::Unauthorized {
+        let bearer = HeaderValue::from_static("Bearer realm=\"litek8s\"");
+        response.headers_mut().insert(http::header::WWW_AUTHENTICATE, bearer);
+    }
+    response
+}
+
+/// The headers of every answer.
+fn finish(mut response: Response, audit_id: &str, warnings: &Warnings) -> Response {
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(audit_id) {
+        headers.insert(AUDIT_ID, id);
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    for text in warnings.take() {
+        if let Ok(value) = HeaderValue::from_str(&warning(&text)) {
+            headers.append(WARNING, value);
+        }
+    }
+    response
+}
+
+/// RFC 7234 §5.5: code 299, no agent, the text quoted.
+fn warning(text: &str) -> String {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    format!("299 - \"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn audit_id(request: &http::Request<Incoming>) -> String {
+    let given = request.headers().get(AUDIT_ID).and_then(|value| value.to_str().ok());
+    let usable =
+        |id: &&str| !id.is_empty() && id.len() <= MAX_AUDIT_ID && id.bytes().all(|b| b.is_ascii_graphic());
+    given.filter(usable).map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_quoted() {
+        assert_eq!(warning("unknown field \"spec.x\"\n"), r#"299 - "unknown field \"spec.x\"""#);
+    }
+}

@@ -1,0 +1,142 @@
+//! Acting as somebody else: the `Impersonate-*` headers, each of them authorized first.
+
+use http::HeaderMap;
+use litek8s_machinery::status::Status;
+use litek8s_store::View;
+
+use crate::authorization::{Attributes, Authorizer, Decision};
+use crate::request::{ANONYMOUS, AUTHENTICATED, Query, UNAUTHENTICATED, UserInfo};
+use crate::service_account;
+
+const USER: &str = "impersonate-user";
+const UID: &str = "impersonate-uid";
+const GROUP: &str = "impersonate-group";
+const EXTRA_PREFIX: &str = "impersonate-extra-";
+const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
+
+/// Whom the request wants to act as, if `user` may; `None` when it does not ask.
+///
+/// # Errors
+/// 403 when one of the asked-for names is not allowed, 400 when a user is missing.
+pub(super) fn apply(
+    authorizer: &Authorizer,
+    view: &View,
+    user: &UserInfo,
+    headers: &HeaderMap,
+) -> Result<Option<UserInfo>, Status> {
+    let Some(wanted) = asked_for(headers)? else { return Ok(None) };
+    let check = |namespace: &str, group: &str, resource: &str, subresource: &str, name: &str| {
+        let attributes = Attributes {
+            verb: "impersonate",
+            namespace,
+            group,
+            resource,
+            subresource,
+            name,
+            is_resource: true,
+            ..Attributes::default()
+        };
+        match authorizer.authorize(user, &attributes, view) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) => Err(Authorizer::forbidden(user, &attributes, &reason)),
+        }
+    };
+    match account(&wanted.name) {
+        Some((namespace, name)) => check(namespace, "", "serviceaccounts", "", name)?,
+        None => check("", "", "users", "", &wanted.name)?,
+    }
+    for group in &wanted.groups {
+        check("", "", "groups", "", group)?;
+    }
+    if !wanted.uid.is_empty() {
+        check("", AUTHENTICATION_GROUP, "uids", "", &wanted.uid)?;
+    }
+    for (key, values) in &wanted.extra {
+        for value in values {
+            check("", AUTHENTICATION_GROUP, "userextras", key, value)?;
+        }
+    }
+    Ok(Some(completed(wanted)))
+}
+
+fn asked_for(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
+    let text =
+        |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let mut wanted = UserInfo { name: text(USER), uid: text(UID), ..UserInfo::default() };
+    for (name, value) in headers {
+        let Ok(value) = value.to_str() else { continue };
+        if name.as_str() == GROUP {
+            wanted.groups.push(value.to_owned());
+        } else if let Some(key) = name.as_str().strip_prefix(EXTRA_PREFIX) {
+            // Keys are percent-encoded, because a header's name holds less than a key may.
+            let key =
+                Query::parse(Some(&key.replace('+', "%2b"))).iter().next().map(|(key, _)| key.to_owned());
+            wanted.extra.entry(key.unwrap_or_default()).or_default().push(value.to_owned());
+        }
+    }
+    if !wanted.name.is_empty() {
+        return Ok(Some(wanted));
+    }
+    if wanted == UserInfo::default() {
+        return Ok(None);
+    }
+    Err(Status::bad_request(format!(
+        "requested {:?} without impersonating a user",
+        wanted.groups.first().unwrap_or(&wanted.uid)
+    )))
+}
+
+/// The groups that nobody has to ask for.
+fn completed(mut user: UserInfo) -> UserInfo {
+    if user.groups.is_empty()
+        && let Some((namespace, name)) = account(&user.name)
+    {
+        user.groups = service_account::user(namespace, name).groups;
+    }
+    let implied = if user.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+    if !user.in_group(AUTHENTICATED) && !user.in_group(UNAUTHENTICATED) {
+        user.groups.push(implied.to_owned());
+    }
+    user
+}
+
+/// Namespace and name of a ServiceAccount's user name.
+fn account(user: &str) -> Option<(&str, &str)> {
+    user.strip_prefix(service_account::USER_PREFIX)?
+        .split_once(':')
+        .filter(|(ns, name)| !ns.is_empty() && !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, value.parse().unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn headers_name_a_user_with_groups_and_extra() {
+        let asked = headers(&[
+            (USER, "bob"),
+            (GROUP, "dev"),
+            (GROUP, "ops"),
+            ("impersonate-extra-example.org%2fscope", "a"),
+        ]);
+        let wanted = completed(asked_for(&asked).unwrap().unwrap());
+        assert_eq!(wanted.groups, ["dev", "ops", AUTHENTICATED]);
+        assert_eq!(wanted.extra["example.org/scope"], ["a"]);
+        assert!(asked_for(&headers(&[])).unwrap().is_none());
+        assert_eq!(asked_for(&headers(&[(GROUP, "dev")])).unwrap_err().code, 400);
+    }
+
+    #[test]
+    fn a_service_account_gets_its_groups() {
+        let user = completed(UserInfo::new("system:serviceaccount:prod:web", Vec::<String>::new()));
+        assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:prod", AUTHENTICATED]);
+    }
+}
