@@ -81,7 +81,8 @@ struct WireMeta {
     creation_timestamp: Option<String>,
     deletion_timestamp: Option<String>,
     deletion_grace_period_seconds: Option<i64>,
-    resource_version: Option<serde::de::IgnoredAny>,
+    #[serde(deserialize_with = "is_there")]
+    resource_version: bool,
 }
 
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -90,6 +91,11 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Any value will do, null too: a second key of the name would make the object ambiguous.
+fn is_there<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    serde::de::IgnoredAny::deserialize(deserializer).map(|_| true)
 }
 
 /// What parsing an object found.
@@ -103,7 +109,7 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(json: &[u8]) -> Result<Parsed, serde_json::Error> {
     let wire = serde_json::from_slice::<Wire>(json)?.metadata;
     Ok(Parsed {
-        has_resource_version: wire.resource_version.is_some(),
+        has_resource_version: wire.resource_version,
         meta: Meta {
             uid: wire.uid,
             generation: wire.generation,

@@ -136,12 +136,7 @@ impl View {
     pub fn claims(&self, space: &str) -> impl Iterator<Item = (&Claim, &ObjectKey)> + use<'_> {
         let space: Arc<str> = space.into();
         let start = Claim { space: space.clone(), value: "".into() };
-        self.inner
-            .frame
-            .claims
-            .range(start..)
-            .map(|(claim, key)| (claim, key))
-            .take_while(move |(claim, _)| claim.space == space)
+        self.inner.frame.claims.range(start..).take_while(move |(claim, _)| claim.space == space)
     }
 }
 
