@@ -1,0 +1,118 @@
+//! `/api`, `/apis` and `/openapi`: which resources there are and what they look like; never an object.
+
+use std::sync::Arc;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode};
+use litek8s_machinery::status::{Reason, Status};
+use serde_json::json;
+
+use crate::api::Api;
+use crate::registry::{Document, Table};
+use crate::request::RequestContext;
+use crate::response::{self, Accepts, Output, Response, full};
+
+/// The aggregated form, and the parameters its answer repeats.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// The media type under which clients ask for OpenAPI v2 in protobuf.
+const JSON: &str = "application/json";
+
+/// Answers a discovery or OpenAPI document.
+pub(crate) fn serve(api: &Arc<Api>, ctx: &RequestContext, parts: &Parts) -> Response {
+    let output = Output::negotiate(&parts.headers, &ctx.info.query, false, false).unwrap_or(Output::JSON);
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        let message = "the server does not allow this method on the requested resource";
+        return response::status(&Status::new(405, Reason::MethodNotAllowed, message), output);
+    }
+    let table = api.registry.table();
+    let trimmed = ctx.info.path.trim_matches('/');
+    let path: Vec<&str> = trimmed.split('/').collect();
+    let found = match path.as_slice() {
+        ["api"] if wants_aggregated(&parts.headers) => {
+            tagged(&parts.headers, table.aggregated(true), AGGREGATED)
+        }
+        ["apis"] if wants_aggregated(&parts.headers) => {
+            tagged(&parts.headers, table.aggregated(false), AGGREGATED)
+        }
+        ["api"] => Some(response::value(
+            StatusCode::OK,
+            output,
+            &json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
+        )),
+        ["apis"] => plain(output, Some(table.group_list())),
+        ["apis", group] => table.group(group).map(|value| response::value(StatusCode::OK, output, &value)),
+        ["api", version] => plain(output, table.resource_list("", version)),
+        ["apis", group, version] => plain(output, table.resource_list(group, version)),
+        ["openapi", "v2"] => tagged(&parts.headers, table.openapi_v2(), JSON),
+        ["openapi", "v3"] => tagged(&parts.headers, table.openapi_index(), JSON),
+        ["openapi", "v3", "api", version] => schema(ctx, parts, &table, "", version),
+        ["openapi", "v3", "apis", group, version] => schema(ctx, parts, &table, group, version),
+        _ => None,
+    };
+    found.unwrap_or_else(|| response::status(&Status::unknown_resource(), output))
+}
+
+fn plain(output: Output, document: Option<&Document>) -> Option<Response> {
+    Some(response::bytes(StatusCode::OK, output, document?.json.clone()))
+}
+
+/// One schema document; under a URL with its hash it may be kept for ever, under another it moved.
+fn schema(
+    ctx: &RequestContext,
+    parts: &Parts,
+    table: &Table,
+    group: &str,
+    version: &str,
+) -> Option<Response> {
+    let document = table.openapi(group, version)?;
+    let asked = ctx.info.query.get("hash").filter(|hash| !hash.is_empty());
+    if asked.is_some_and(|hash| hash != document.hash) {
+        let target = format!("{}?hash={}", parts.uri.path(), document.hash);
+        let mut moved = Response::new(response::empty());
+        *moved.status_mut() = StatusCode::MOVED_PERMANENTLY;
+        moved.headers_mut().insert(http::header::LOCATION, HeaderValue::from_str(&target).ok()?);
+        return Some(moved);
+    }
+    let mut response = tagged(&parts.headers, document, JSON)?;
+    if asked.is_some() {
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    }
+    Some(response)
+}
+
+/// A document with its tag, or 304 when the client has it.
+fn tagged(headers: &HeaderMap, document: &Document, content_type: &'static str) -> Option<Response> {
+    let tag = format!("\"{}\"", document.hash);
+    let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|v| v.to_str().ok());
+    let has = known
+        .flat_map(|v| v.split(','))
+        .any(|t| matches!(t.trim().trim_start_matches("W/"), t if t == tag || t == "*"));
+    let mut response = Response::new(if has { response::empty() } else { full(document.json.clone()) });
+    *response.status_mut() = if has { StatusCode::NOT_MODIFIED } else { StatusCode::OK };
+    let answer = response.headers_mut();
+    answer.insert(ETAG, HeaderValue::from_str(&tag).ok()?);
+    answer.insert(VARY, HeaderValue::from_static("Accept"));
+    answer.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    if !has {
+        answer.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    Some(response)
+}
+
+/// Whether the best entry of `Accept` that is served here is the aggregated form.
+fn wants_aggregated(headers: &HeaderMap) -> bool {
+    let accepts = Accepts::parse(headers);
+    let served = accepts.0.iter().find_map(|entry| {
+        if !entry.matches(JSON) {
+            return entry.matches("application/yaml").then_some(false);
+        }
+        let asked = ["g", "v", "as"].map(|name| entry.param(name));
+        match asked {
+            [None, None, None] => Some(false),
+            [Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")] => Some(true),
+            _ => None,
+        }
+    });
+    served.unwrap_or(false)
+}

@@ -1,0 +1,110 @@
+//! `pods/binding` and `pods/eviction`: writes that take another kind than the object they change.
+
+use bytes::Bytes;
+use http::StatusCode;
+use litek8s_machinery::field::FieldError;
+use litek8s_machinery::gvk::GroupKind;
+use litek8s_machinery::status::Status;
+use serde_json::{Value, json};
+
+use super::delete::{delete_object, writing};
+use super::delete_options::DeleteOptions;
+use super::input::{self, Coding};
+use super::options::WriteOptions;
+use super::update::{Proposal, change};
+use super::write::Writing;
+use super::{Call, answer, metadata};
+use crate::response::{Failure, Response};
+
+/// Puts a pod on a node.
+pub(crate) async fn bind(call: &Call<'_>, body: &Bytes) -> Result<Response, Failure> {
+    let options = WriteOptions::parse(&call.ctx.info.query, "CreateOptions", false)?;
+    let binding = read(call, body)?;
+    let target = binding.get("target").cloned().unwrap_or_default();
+    let node = target.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let kind = target.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let mut errors = Vec::new();
+    if !matches!(kind, "" | "Node") {
+        errors.push(FieldError::not_supported("target.kind", kind, ["Node", "<empty>"]));
+    }
+    if node.is_empty() {
+        errors.push(FieldError::required("target.name", ""));
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid(&GroupKind::new("", "Binding"), call.name(), &errors));
+    }
+    let annotations = metadata::field(&binding, "annotations").cloned();
+    let writing = Writing::new(call, options);
+    change(&writing, false, |current| {
+        let mut object = current.cloned().ok_or_else(|| call.not_found())?;
+        if metadata::is_deleting(&object) {
+            let why = format!("pod {} is being deleted, cannot be assigned to a host", call.name());
+            return Err(Status::conflict(&binding_resource(call), call.name(), why));
+        }
+        let assigned = object["spec"]["nodeName"].as_str().unwrap_or_default();
+        if !assigned.is_empty() {
+            let why = format!("pod {} is already assigned to node {assigned:?}", call.name());
+            return Err(Status::conflict(&binding_resource(call), call.name(), why));
+        }
+        object["spec"]["nodeName"] = Value::from(node.clone());
+        if let Some(Value::Object(added)) = &annotations {
+            let all = metadata::object(metadata::object(&mut object, "metadata"), "annotations");
+            for (name, value) in added {
+                all[name] = value.clone();
+            }
+        }
+        set_condition(&mut object, &writing);
+        Ok(Proposal { object, owned: true })
+    })
+    .await?;
+    let done =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(answer::plain(call, StatusCode::CREATED, &done))
+}
+
+/// Deletes a pod, as `kubectl drain` asks for it.
+pub(crate) async fn evict(call: &Call<'_>, body: &Bytes) -> Result<Response, Failure> {
+    let query = WriteOptions::parse(&call.ctx.info.query, "CreateOptions", false)?;
+    let eviction = read(call, body)?;
+    let named = metadata::text(&eviction, "name");
+    if !named.is_empty() && named != call.name() {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let options = match eviction.get("deleteOptions").filter(|o| o.is_object()) {
+        Some(given) => {
+            serde_json::from_value(given.clone()).map_err(|e| Status::bad_request(e.to_string()))?
+        }
+        None => DeleteOptions::default(),
+    };
+    let mut writing = writing(call, &options);
+    writing.options.dry_run |= query.dry_run;
+    delete_object(&writing, call.name(), call.namespace(), &options).await?;
+    let done =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(answer::plain(call, StatusCode::CREATED, &done))
+}
+
+fn read(call: &Call<'_>, body: &Bytes) -> Result<Value, Failure> {
+    let raw = input::raw(Coding::of(call.headers)?, body).map_err(Status::bad_request)?;
+    if raw.value.is_object() { Ok(raw.value) } else { Err(Status::bad_request("the body is not an object")) }
+}
+
+fn binding_resource(call: &Call<'_>) -> litek8s_machinery::gvk::GroupResource {
+    litek8s_machinery::gvk::GroupResource::new(call.served.resource.group.clone(), "pods/binding")
+}
+
+/// `PodScheduled` becomes true.
+fn set_condition(object: &mut Value, writing: &Writing<'_>) {
+    let status = metadata::object(object, "status");
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(conditions) = status["conditions"].as_array_mut() else { return };
+    conditions.retain(|c| c["type"] != "PodScheduled");
+    conditions.push(json!({
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": null,
+        "lastTransitionTime": metadata::time(writing.now),
+    }));
+}

@@ -1,0 +1,141 @@
+//! The verbs over a real store in a temporary directory, driven as a client would drive them.
+
+mod apply;
+mod deletes;
+mod lists;
+mod watches;
+mod writes;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request};
+use http_body_util::{BodyExt, Full};
+use litek8s_raft::{Config, Replica};
+use serde_json::{Value, json};
+
+use crate::api::{Api, SystemClock};
+use crate::authorization::Authorizer;
+use crate::metrics::ApiMetrics;
+use crate::registry::Registry;
+use crate::request::{RequestContext, RequestInfo, UserInfo, Warnings};
+use crate::response::Response;
+use crate::service_account::open_issuer;
+
+/// A server of one, gone with its directory.
+struct Server {
+    api: Arc<Api>,
+    _dir: tempfile::TempDir,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+struct Answer {
+    code: u16,
+    headers: HeaderMap,
+    body: Value,
+    text: String,
+    warnings: Vec<String>,
+}
+
+impl Server {
+    /// A server with the namespaces `default` and `kube-system`.
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let replica = Replica::open(Config::new(dir.path().join("data"), "test")).await.unwrap();
+        let api = Arc::new(Api {
+            replica,
+            registry: Registry::new(),
+            authorizer: Authorizer::default(),
+            clock: Arc::new(SystemClock),
+            issuer: open_issuer(&dir.path().join("issuer.key")).unwrap(),
+            ca: Arc::from(""),
+            service_cidrs: vec!["10.43.0.0/16".parse().unwrap()],
+            cluster_cidrs: vec!["10.42.0.0/16".parse().unwrap()],
+            metrics: ApiMetrics::default(),
+            shutdown: tokio_util::sync::CancellationToken::new(),
+        });
+        let server = Self { api, _dir: dir };
+        for name in ["default", "kube-system"] {
+            let answer = server.post("/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
+            assert_eq!(answer.code, 201, "{answer:?}");
+        }
+        server
+    }
+
+    async fn open(&self, request: Request<Full<Bytes>>) -> (Response, Warnings) {
+        let info = RequestInfo::parse(request.method(), request.uri()).unwrap();
+        let warnings = Warnings::default();
+        let ctx = RequestContext {
+            info,
+            user: UserInfo::new("admin", ["system:masters"]),
+            bound_term: None,
+            audit_id: String::new(),
+            warnings: warnings.clone(),
+            deadline: None,
+        };
+        (super::serve(self.api.clone(), ctx, request).await, warnings)
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Answer {
+        let (response, warnings) = self.open(request).await;
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        Answer {
+            code: parts.status.as_u16(),
+            headers: parts.headers,
+            body: serde_json::from_slice(&bytes).unwrap_or_default(),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            warnings: warnings.take(),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(request(Method::GET, path, "", Bytes::new())).await
+    }
+
+    async fn get_as(&self, path: &str, accept: &str) -> Answer {
+        let mut request = request(Method::GET, path, "", Bytes::new());
+        request.headers_mut().insert(http::header::ACCEPT, accept.parse().unwrap());
+        self.send(request).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send(request(Method::POST, path, "application/json", body.to_string().into())).await
+    }
+
+    async fn put(&self, path: &str, body: Value) -> Answer {
+        self.send(request(Method::PUT, path, "application/json", body.to_string().into())).await
+    }
+
+    async fn patch(&self, path: &str, media: &str, body: impl ToString) -> Answer {
+        self.send(request(Method::PATCH, path, media, body.to_string().into())).await
+    }
+
+    async fn delete(&self, path: &str, options: Value) -> Answer {
+        let body = if options.is_null() { Bytes::new() } else { options.to_string().into() };
+        self.send(request(Method::DELETE, path, "application/json", body)).await
+    }
+
+    /// A ConfigMap in `default`.
+    async fn config_map(&self, name: &str, labels: Value) -> Answer {
+        let body = json!({"metadata": {"name": name, "labels": labels}, "data": {"a": "b"}});
+        let answer = self.post("/api/v1/namespaces/default/configmaps", body).await;
+        assert_eq!(answer.code, 201, "{answer:?}");
+        answer
+    }
+}
+
+fn request(method: Method, path: &str, media: &str, body: Bytes) -> Request<Full<Bytes>> {
+    let mut builder = Request::builder().method(method).uri(path).header("user-agent", "tester/1.0");
+    if !media.is_empty() {
+        builder = builder.header("content-type", media);
+    }
+    builder.body(Full::new(body)).unwrap()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap()).collect()
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -1,0 +1,42 @@
+//! Server-side apply through the verb: creation, ownership, conflicts and force.
+
+use super::*;
+
+const APPLY: &str = "application/apply-patch+yaml";
+
+#[tokio::test]
+async fn an_apply_creates_and_then_owns() {
+    let server = Server::start().await;
+    let path = format!("{MAPS}/a");
+    let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  x: '1'\n  y: '1'\n";
+    assert_eq!(server.patch(&path, APPLY, body).await.code, 422);
+    let created = server.patch(&format!("{path}?fieldManager=one"), APPLY, body).await;
+    assert_eq!(created.code, 201, "{}", created.text);
+    let entry = &created.body["metadata"]["managedFields"][0];
+    assert_eq!((&entry["manager"], &entry["operation"]), (&json!("one"), &json!("Apply")));
+    let version = created.body["metadata"]["resourceVersion"].clone();
+    let same = server.patch(&format!("{path}?fieldManager=one"), APPLY, body).await;
+    assert_eq!((same.code, &same.body["metadata"]["resourceVersion"]), (200, &version), "{}", same.text);
+    let other = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  x: '2'\n";
+    let conflict = server.patch(&format!("{path}?fieldManager=two"), APPLY, other).await;
+    assert_eq!((conflict.code, &conflict.body["reason"]), (409, &json!("Conflict")), "{}", conflict.text);
+    assert_eq!(conflict.body["details"]["causes"][0]["field"], ".data.x");
+    let forced = server.patch(&format!("{path}?fieldManager=two&force=true"), APPLY, other).await;
+    assert_eq!(forced.body["data"], json!({"x": "2", "y": "1"}), "{}", forced.text);
+    let less = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata: {}\n";
+    let removed = server.patch(&format!("{path}?fieldManager=one"), APPLY, less).await;
+    assert_eq!(removed.body["data"], json!({"x": "2"}), "{}", removed.text);
+}
+
+#[tokio::test]
+async fn an_apply_of_what_the_schema_does_not_know_fails() {
+    let server = Server::start().await;
+    let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ncolor: red\n";
+    let answer = server.patch(&format!("{MAPS}/a?fieldManager=one"), APPLY, body).await;
+    assert!(answer.code >= 400 && answer.text.contains("color"), "{}", answer.text);
+    let wrong = server.patch(&format!("{MAPS}/b?fieldManager=one"), APPLY, body).await;
+    assert_eq!(wrong.code, 400, "{}", wrong.text);
+    let dry = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
+    assert_eq!(server.patch(&format!("{MAPS}/a?fieldManager=one&dryRun=All"), APPLY, dry).await.code, 201);
+    assert_eq!(server.get(&format!("{MAPS}/a")).await.code, 404);
+}

@@ -1,0 +1,185 @@
+//! What every write shares: who writes and how, proposing a command, and the answer; never one verb's rules.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use jiff::Timestamp;
+use litek8s_machinery::apply::Writer;
+use litek8s_machinery::field::{FieldError, FieldErrorKind};
+use litek8s_machinery::status::Status;
+use litek8s_machinery::validate;
+use litek8s_raft::ProposeError;
+use litek8s_store::{Command, Object, Outcome, Rejection, View};
+use serde_json::Value;
+
+use super::options::WriteOptions;
+use super::{Call, answer, metadata};
+use crate::response::{Failure, Response};
+use crate::strategy::{Change, WriteContext};
+
+/// How often a write is tried again after another one came between, before the client is told.
+pub(crate) const ATTEMPTS: usize = 16;
+
+/// One write request.
+pub(crate) struct Writing<'a> {
+    /// The request.
+    pub(crate) call: &'a Call<'a>,
+    /// Its options.
+    pub(crate) options: WriteOptions,
+    /// Who owns the fields it writes.
+    pub(crate) manager: String,
+    /// When it began.
+    pub(crate) now: Timestamp,
+}
+
+/// What a write led to.
+pub(crate) enum Written {
+    /// This is stored now.
+    Stored {
+        /// The object.
+        object: Arc<Object>,
+        /// Whether it is new.
+        created: bool,
+    },
+    /// This would be stored, or was the last state of an object that the write removed.
+    Shown {
+        /// The object.
+        value: Value,
+        /// Whether it is new.
+        created: bool,
+    },
+}
+
+impl Written {
+    /// The answer.
+    pub(crate) fn answer(self, call: &Call<'_>) -> Result<Response, Failure> {
+        let code = |created: bool| if created { StatusCode::CREATED } else { StatusCode::OK };
+        match self {
+            Self::Stored { object, created } => answer::object(call, code(created), &object),
+            Self::Shown { value, created } => answer::value(call, code(created), value),
+        }
+    }
+}
+
+impl<'a> Writing<'a> {
+    /// A write by this request.
+    pub(crate) fn new(call: &'a Call<'a>, options: WriteOptions) -> Self {
+        let manager = options.manager(call.user_agent());
+        Self { call, options, manager, now: call.api.clock.now() }
+    }
+
+    /// The subresource written through.
+    pub(crate) fn subresource(&self) -> &str {
+        &self.call.ctx.info.subresource
+    }
+
+    /// What strategies and admission see of the write.
+    pub(crate) fn context<'b>(&'b self, view: &'b View) -> WriteContext<'b> {
+        WriteContext {
+            api: self.call.api,
+            view,
+            resource: &self.call.served.resource,
+            subresource: self.subresource(),
+            namespace: self.call.namespace(),
+            user: &self.call.ctx.user,
+            warnings: &self.call.ctx.warnings,
+            now: self.now,
+            dry_run: self.options.dry_run,
+        }
+    }
+
+    /// Who writes, for managed fields.
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer {
+            manager: &self.manager,
+            subresource: self.subresource(),
+            api_version: &self.call.served.api_version,
+            has_status: self.call.served.resource.has_status,
+            now: self.now,
+        }
+    }
+
+    /// 422 when the object breaks the schema or the rules of its kind.
+    pub(crate) fn validate(
+        &self,
+        cx: &WriteContext<'_>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Failure> {
+        let served = &self.call.served;
+        let mut errors = validate::object_meta(object, served.resource.namespaced, &served.resource.kind);
+        errors.extend(validate::structural(served.resource.schema.get(), object));
+        if !served.resource.custom
+            && let Some(bad) = errors.iter().find(|e| e.kind == FieldErrorKind::TypeInvalid)
+        {
+            // A built-in type never gets this far upstream: its decoder fails.
+            let (kind, version) = (&served.resource.kind, &served.resource.version);
+            return Err(Status::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {kind}: {bad}"
+            )));
+        }
+        if let Some(old) = old {
+            errors.extend(finalizers_only_shrink(object, old));
+        }
+        if errors.is_empty() {
+            errors = served.strategy.validate(cx, object, old);
+        }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Status::invalid(&self.call.group_kind(), metadata::text(object, "name"), &errors))
+    }
+
+    /// The bytes to store.
+    pub(crate) fn stored(&self, object: &Value) -> Bytes {
+        self.call.served.stored(object)
+    }
+
+    /// Proposes a command; a rejection is an `Ok` for the verb to judge.
+    pub(crate) async fn propose(&self, command: Command) -> Result<Outcome, Failure> {
+        propose(self.call, command).await
+    }
+
+    /// Tells the strategy about a stored change.
+    pub(crate) fn after(&self, change: Change<'_>) {
+        self.call.served.strategy.after_write(self.call.api, change);
+    }
+}
+
+/// Proposes a command; a rejection is an `Ok` for the verb to judge.
+pub(crate) async fn propose(call: &Call<'_>, command: Command) -> Result<Outcome, Failure> {
+    match call.api.replica.propose(command, call.ctx.bound_term).await {
+        Ok(outcome) => Ok(outcome),
+        // Nothing was applied, so the client may send it again.
+        Err(ProposeError::NotApplied(why)) => Err(Status::service_unavailable(why).retry_after(1)),
+        // It may have been applied: a client that repeats it blindly could do it twice.
+        Err(ProposeError::Unknown(why)) => Err(Status::timeout(why)),
+    }
+}
+
+/// The failure of a rejection that no retry can help.
+pub(crate) fn rejected(call: &Call<'_>, name: &str, rejection: &Rejection) -> Failure {
+    let gr = call.group_resource();
+    match rejection {
+        Rejection::AlreadyExists => Status::already_exists(&gr, name),
+        Rejection::NotFound => Status::not_found(&gr, name),
+        Rejection::RevisionMismatch { .. } | Rejection::UidMismatch { .. } => Status::modified(&gr, name),
+        Rejection::Claimed { claim, by } => Status::conflict(&gr, name, format!("{claim} is held by {by}")),
+        Rejection::Fenced => Status::service_unavailable("the writer's term is over").retry_after(1),
+        Rejection::Malformed(why) => Status::internal(why),
+    }
+}
+
+fn finalizers_only_shrink(object: &Value, old: &Value) -> Option<FieldError> {
+    if !metadata::is_deleting(old) {
+        return None;
+    }
+    let before = metadata::finalizers(old);
+    let added: Vec<&str> = metadata::finalizers(object).into_iter().filter(|f| !before.contains(f)).collect();
+    (!added.is_empty()).then(|| {
+        let list = added.iter().map(|f| format!("{f:?}")).collect::<Vec<_>>().join(", ");
+        let detail = "no new finalizers can be added if the object is being deleted, found new finalizers";
+        FieldError::forbidden("metadata.finalizers", format!("{detail} []string{{{list}}}"))
+    })
+}

@@ -1,0 +1,146 @@
+//! The discovery and OpenAPI documents of one table: built when first asked for, kept while what they describe stays.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use litek8s_machinery::gvk::GroupVersion;
+use litek8s_machinery::resource::Resource;
+use litek8s_machinery::{discovery, openapi};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha512};
+
+use super::{GroupVersionTable, Groups, Table};
+
+/// A document with the tag by which clients keep it.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// The JSON.
+    pub json: Bytes,
+    /// The SHA-512 of the JSON, in upper-case hex.
+    pub hash: String,
+}
+
+impl Document {
+    fn of(value: &Value) -> Self {
+        let json = Bytes::from(value.to_string());
+        let hash = Sha512::digest(&json).iter().map(|byte| format!("{byte:02X}")).collect();
+        Self { json, hash }
+    }
+}
+
+type Lazy = Arc<OnceLock<Document>>;
+
+/// What is kept for one group and version.
+#[derive(Default, Clone)]
+struct Kept {
+    resources: Lazy,
+    schema: Lazy,
+}
+
+/// The documents of one [`Table`].
+#[derive(Default)]
+pub struct Documents {
+    /// Legacy discovery of all groups.
+    groups: OnceLock<Document>,
+    /// Aggregated discovery of `/api` and of `/apis`.
+    aggregated: [OnceLock<Document>; 2],
+    index: OnceLock<Document>,
+    v2: OnceLock<Document>,
+    versions: BTreeMap<(Arc<str>, Arc<str>), Kept>,
+}
+
+impl Documents {
+    /// The documents of a table; those of group versions that did not change come along.
+    pub(super) fn of(groups: &Groups, before: Option<(&Groups, &Documents)>) -> Self {
+        let mut versions = BTreeMap::new();
+        for (group, table) in groups {
+            for (version, resources) in table {
+                let key = (group.clone(), version.clone());
+                let unchanged = before.and_then(|(old, documents)| {
+                    let same = old.get(group)?.get(version).is_some_and(|t| Arc::ptr_eq(t, resources));
+                    documents.versions.get(&key).filter(|_| same).cloned()
+                });
+                versions.insert(key, unchanged.unwrap_or_default());
+            }
+        }
+        Self { versions, ..Self::default() }
+    }
+
+    fn kept(&self, group: &str, version: &str) -> Option<&Kept> {
+        self.versions.get(&(Arc::from(group), Arc::from(version)))
+    }
+}
+
+fn resources(table: &GroupVersionTable) -> Vec<Arc<Resource>> {
+    table.values().map(|served| served.resource.clone()).collect()
+}
+
+impl Table {
+    fn all(&self, core: Option<bool>) -> Vec<Arc<Resource>> {
+        self.resources()
+            .filter(|served| core.is_none_or(|core| served.resource.group.is_empty() == core))
+            .map(|served| served.resource.clone())
+            .collect()
+    }
+
+    /// `/apis`: the groups and their versions.
+    pub fn group_list(&self) -> &Document {
+        self.documents().groups.get_or_init(|| Document::of(&discovery::group_list(&self.all(Some(false)))))
+    }
+
+    /// `/apis/GROUP`.
+    pub fn group(&self, group: &str) -> Option<Value> {
+        let list: Value = serde_json::from_slice(&self.group_list().json).ok()?;
+        let mut found = list["groups"].as_array()?.iter().find(|g| g["name"] == group)?.clone();
+        found["kind"] = json!("APIGroup");
+        found["apiVersion"] = json!("v1");
+        Some(found)
+    }
+
+    /// `/api/v1` or `/apis/GROUP/VERSION`: the resources.
+    pub fn resource_list(&self, group: &str, version: &str) -> Option<&Document> {
+        let table = self.group_version(group, version)?;
+        let kept = self.documents().kept(group, version)?;
+        let gv = GroupVersion::new(group, version);
+        Some(kept.resources.get_or_init(|| Document::of(&discovery::resource_list(&gv, &resources(table)))))
+    }
+
+    /// Everything at `/api` (`core`) or `/apis`, in one document.
+    pub fn aggregated(&self, core: bool) -> &Document {
+        let [api, apis] = &self.documents().aggregated;
+        let slot = if core { api } else { apis };
+        slot.get_or_init(|| Document::of(&discovery::aggregated(&self.all(Some(core)))))
+    }
+
+    /// `/openapi/v3`: where the documents are, with their hashes.
+    pub fn openapi_index(&self) -> &Document {
+        self.documents().index.get_or_init(|| {
+            let mut paths = serde_json::Map::new();
+            for (group, version, _) in self.group_versions() {
+                let Some(document) = self.openapi(group, version) else { continue };
+                let path = if group.is_empty() {
+                    format!("api/{version}")
+                } else {
+                    format!("apis/{group}/{version}")
+                };
+                let url = format!("/openapi/v3/{path}?hash={}", document.hash);
+                paths.insert(path, json!({"serverRelativeURL": url}));
+            }
+            Document::of(&json!({"paths": paths}))
+        })
+    }
+
+    /// `/openapi/v3/…`: the schemas and paths of one group and version.
+    pub fn openapi(&self, group: &str, version: &str) -> Option<&Document> {
+        let table = self.group_version(group, version)?;
+        let kept = self.documents().kept(group, version)?;
+        let gv = GroupVersion::new(group, version);
+        Some(kept.schema.get_or_init(|| Document::of(&openapi::v3(&gv, &resources(table)))))
+    }
+
+    /// `/openapi/v2`: everything in the older format.
+    pub fn openapi_v2(&self) -> &Document {
+        self.documents().v2.get_or_init(|| Document::of(&openapi::v2(&self.all(None))))
+    }
+}

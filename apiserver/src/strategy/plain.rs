@@ -1,0 +1,52 @@
+//! Which strategy a built-in kind has; and the traits of the kinds that have nothing else.
+
+use std::sync::Arc;
+
+use litek8s_machinery::resource::Resource;
+
+use super::Strategy;
+use super::config::Config;
+use super::namespace::Namespace;
+use super::pod::Pod;
+use super::rbac::Rbac;
+use super::service::Service;
+use super::workload::Workload;
+
+/// A kind with traits and no behaviour.
+#[derive(Default)]
+struct Plain {
+    returns_deleted: bool,
+    keeps_status: bool,
+}
+
+impl Strategy for Plain {
+    fn returns_deleted(&self) -> bool {
+        self.returns_deleted
+    }
+
+    fn keeps_status(&self) -> bool {
+        self.keeps_status
+    }
+}
+
+/// The strategy of a built-in resource.
+pub(crate) fn for_builtin(resource: &Resource) -> Arc<dyn Strategy> {
+    match (&*resource.group, &*resource.plural) {
+        ("", "namespaces") => Arc::new(Namespace),
+        ("", "pods") => Arc::new(Pod),
+        ("", "services") => Arc::new(Service),
+        ("", "configmaps" | "secrets") => Arc::new(Config { secret: *resource.plural == *"secrets" }),
+        ("apps", "deployments" | "replicasets" | "daemonsets" | "statefulsets") => Arc::new(Workload),
+        ("rbac.authorization.k8s.io", _) => Arc::new(Rbac),
+        ("", "nodes") => Arc::new(Plain { keeps_status: true, ..Plain::default() }),
+        (
+            "",
+            "serviceaccounts"
+            | "persistentvolumes"
+            | "persistentvolumeclaims"
+            | "podtemplates"
+            | "resourcequotas",
+        ) => Arc::new(Plain { returns_deleted: true, ..Plain::default() }),
+        _ => Arc::new(Plain::default()),
+    }
+}

@@ -1,0 +1,116 @@
+//! What is wrong with a Service beyond its schema.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use litek8s_machinery::field::FieldError;
+use serde_json::{Value, json};
+
+use super::{is_headless, kind, protocol};
+
+const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+
+/// Everything wrong with the Service, or with the change from `old`.
+pub(super) fn service(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let spec = &object["spec"];
+    let mut errors = Vec::new();
+    if !TYPES.contains(&kind(object)) {
+        errors.push(FieldError::not_supported("spec.type", kind(object), TYPES));
+    }
+    let ports = spec["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if ports.is_empty() && !is_headless(object) && kind(object) != "ExternalName" {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    check_ports(ports, &mut errors);
+    for (at, ip) in spec["externalIPs"].as_array().into_iter().flatten().enumerate() {
+        let text = ip.as_str().unwrap_or_default();
+        let path = format!("spec.externalIPs[{at}]");
+        match text.parse::<IpAddr>() {
+            Ok(parsed) => errors.extend(special(&path, text, parsed)),
+            Err(_) => {
+                let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+                errors.push(FieldError::invalid(path, text, detail));
+            }
+        }
+    }
+    if kind(object) == "ExternalName" && spec["externalName"].as_str().unwrap_or_default().is_empty() {
+        errors.push(FieldError::required("spec.externalName", ""));
+    }
+    if !spec["loadBalancerClass"].is_null() && kind(object) != "LoadBalancer" {
+        errors.push(FieldError::forbidden(
+            "spec.loadBalancerClass",
+            "may only be used when `type` is 'LoadBalancer'",
+        ));
+    }
+    if let Some(old) = old {
+        check_change(object, old, &mut errors);
+    }
+    errors
+}
+
+fn check_ports(ports: &[Value], errors: &mut Vec<FieldError>) {
+    let mut names = BTreeSet::new();
+    let mut numbers = BTreeSet::new();
+    for (at, port) in ports.iter().enumerate() {
+        let name = port["name"].as_str().unwrap_or_default();
+        if name.is_empty() && ports.len() > 1 {
+            errors.push(FieldError::required(format!("spec.ports[{at}].name"), ""));
+        } else if !name.is_empty() && !names.insert(name) {
+            errors.push(FieldError::duplicate(format!("spec.ports[{at}].name"), name));
+        }
+        let number = port["port"].as_i64().unwrap_or(0);
+        if !(1..=65535).contains(&number) {
+            let detail = "must be between 1 and 65535, inclusive";
+            errors.push(FieldError::invalid(format!("spec.ports[{at}].port"), number, detail));
+        }
+        let protocol = protocol(port);
+        if !matches!(protocol, "TCP" | "UDP" | "SCTP") {
+            errors.push(FieldError::not_supported(
+                format!("spec.ports[{at}].protocol"),
+                protocol,
+                ["SCTP", "TCP", "UDP"],
+            ));
+        }
+        if !numbers.insert((protocol, number)) {
+            errors.push(FieldError::duplicate(
+                format!("spec.ports[{at}]"),
+                json!({"protocol": protocol, "port": number}),
+            ));
+        }
+    }
+}
+
+/// Addresses that can be nobody's.
+fn special(path: &str, text: &str, ip: IpAddr) -> Option<FieldError> {
+    let detail = match ip {
+        _ if ip.is_unspecified() => "may not be unspecified (0.0.0.0 or ::)",
+        _ if ip.is_loopback() => "may not be in the loopback range (127.0.0.0/8, ::1/128)",
+        IpAddr::V4(v4) if v4.is_link_local() => {
+            "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+        }
+        IpAddr::V6(v6) if v6.segments()[0] & 0xffc0 == 0xfe80 => {
+            "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+        }
+        IpAddr::V4(v4) if v4.octets()[..3] == [224, 0, 0] => {
+            "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
+        }
+        IpAddr::V4(_) | IpAddr::V6(_) => return None,
+    };
+    Some(FieldError::invalid(path, text, detail))
+}
+
+fn check_change(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    if kind(object) == "ExternalName" || kind(old) == "ExternalName" {
+        return;
+    }
+    let (now, before) = (&object["spec"]["clusterIPs"], &old["spec"]["clusterIPs"]);
+    if !before[0].is_null() && now[0] != before[0] {
+        errors.push(FieldError::invalid("spec.clusterIPs[0]", now.clone(), "may not change once set"));
+    }
+    let class = "loadBalancerClass";
+    let both = kind(object) == "LoadBalancer" && kind(old) == "LoadBalancer";
+    if both && object["spec"][class] != old["spec"][class] {
+        let detail = "may not change once set";
+        errors.push(FieldError::invalid("spec.loadBalancerClass", object["spec"][class].clone(), detail));
+    }
+}

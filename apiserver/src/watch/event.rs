@@ -1,0 +1,115 @@
+//! One event to one line of a watch; decides what a selector makes of it, never when it is sent.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use litek8s_machinery::status::Status;
+use litek8s_store::{Event, EventKind, Object, Revision};
+use serde_json::{Value, json};
+
+use super::Shape;
+use crate::api::Api;
+use crate::endpoints::Selection;
+use crate::registry::Served;
+
+/// The annotation of the bookmark that ends the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Writes the events of one watcher.
+pub(super) struct Writer {
+    api: Arc<Api>,
+    served: Arc<Served>,
+    shape: Shape,
+    /// Whether the next table is the first, which alone has column definitions.
+    first: bool,
+}
+
+impl Writer {
+    /// A writer of objects of `served` in `shape`.
+    pub(super) fn new(served: Arc<Served>, shape: Shape, api: Arc<Api>) -> Self {
+        Self { api, served, shape, first: true }
+    }
+
+    /// Writes what `event` is to a watcher with this selection, which may be nothing.
+    pub(super) fn event(
+        &mut self,
+        event: &Event,
+        selection: &Selection,
+        namespace: Option<&str>,
+        out: &mut BytesMut,
+    ) {
+        let key = &event.object.key;
+        if key.resource != self.served.key || namespace.is_some_and(|only| *key.namespace != *only) {
+            return;
+        }
+        let is = event.kind != EventKind::Deleted && selection.matches(&event.object);
+        let before =
+            if event.kind == EventKind::Deleted { Some(&event.object) } else { event.previous.as_ref() };
+        let was = event.kind != EventKind::Added && before.is_some_and(|o| selection.matches(o));
+        match (was, is) {
+            (false, false) => {}
+            (false, true) => self.write("ADDED", &event.object, out),
+            (true, true) => self.write("MODIFIED", &event.object, out),
+            (true, false) if event.kind == EventKind::Deleted => self.write("DELETED", &event.object, out),
+            (true, false) => {
+                if let Some(previous) = before {
+                    self.write_left(previous, event.revision, out);
+                }
+            }
+        }
+    }
+
+    /// Writes an object as it is.
+    pub(super) fn write(&mut self, kind: &str, object: &Object, out: &mut BytesMut) {
+        let first = std::mem::take(&mut self.first);
+        match self.shape.encode(&self.served, object, first, self.api.clock.now()) {
+            Ok(json) => line(kind, &json, out),
+            Err(status) => self.error(&status, out),
+        }
+    }
+
+    /// Writes that an object is no longer selected: its last selected state, at the revision that changed it.
+    fn write_left(&mut self, previous: &Object, revision: Revision, out: &mut BytesMut) {
+        let first = std::mem::take(&mut self.first);
+        let encoded = self.served.value(previous).and_then(|mut value| {
+            value["metadata"]["resourceVersion"] = Value::from(revision.to_string());
+            self.shape.encode_value(&self.served, value, first, self.api.clock.now())
+        });
+        match encoded {
+            Ok(json) => line("DELETED", &json, out),
+            Err(status) => self.error(&status, out),
+        }
+    }
+
+    /// Writes how far the watcher is: everything up to `revision` was sent.
+    pub(super) fn bookmark(&mut self, revision: Revision, end_of_existing: bool, out: &mut BytesMut) {
+        let resource = &self.served.resource;
+        let mut object = json!({
+            "kind": *resource.kind,
+            "apiVersion": *self.served.api_version,
+            "metadata": {"resourceVersion": revision.to_string(), "creationTimestamp": null},
+        });
+        if end_of_existing {
+            object["metadata"]["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+        }
+        let first = std::mem::take(&mut self.first);
+        match self.shape.encode_value(&self.served, object, first, self.api.clock.now()) {
+            Ok(json) => line("BOOKMARK", &json, out),
+            Err(status) => self.error(&status, out),
+        }
+    }
+
+    /// Writes a failure; the watch ends behind it.
+    pub(super) fn error(&self, status: &Status, out: &mut BytesMut) {
+        line("ERROR", &Bytes::from(status.to_json().to_string()), out);
+    }
+}
+
+fn line(kind: &str, json: &Bytes, out: &mut BytesMut) {
+    out.reserve(json.len() + 32);
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(kind.as_bytes());
+    out.put_slice(b"\",\"object\":");
+    out.put_slice(json);
+    out.put_slice(b"}\n");
+}
