@@ -17,7 +17,7 @@ test: tools ## Run every test (root: the tests make network namespaces)
 	@scripts/test.sh
 
 .PHONY: verify
-verify: ## Read-only gate: format, lints, crate arrows, manifests, licences, words, links
+verify: tools ## Read-only gate: format, lints, crate arrows, manifests, licences, words, links
 	@scripts/verify.sh
 
 .PHONY: fix
@@ -32,10 +32,6 @@ bench: tools ## Measure against the targets, results in bench/results/
 .PHONY: tools
 tools: ## Bring pinned kubectl, Helm and the Debian tools into place
 	@scripts/tools.sh
-
-.PHONY: tools-deny
-tools-deny: tools ## Also install cargo-deny, which verify then uses
-	@scripts/tools.sh deny
 
 .PHONY: clean
 clean: ## Stop every dev cluster left, remove .tools and the build

