@@ -5,6 +5,7 @@
 
 mod config;
 pub mod disk;
+mod error;
 mod identity;
 mod latency;
 mod log;
@@ -19,7 +20,8 @@ mod storage;
 mod types;
 
 pub use config::{Clock, Config, Flushing, MonotonicClock, Timers};
+pub use error::{OpenError, ProposeError, ReadError};
 pub use log::LogError;
-pub use replica::{OpenError, ProposeError, ReadError, Replica};
+pub use replica::Replica;
 pub use snapshot::SnapshotError;
 pub use status::{Leadership, ReplicaStatus};

@@ -1,5 +1,7 @@
 //! A server's copy of the cluster's state, and the way to change it.
 
+mod opening;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,75 +11,27 @@ use litek8s_store::{Command, Entry, Outcome, Rejection, Revision, View};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, RaftError};
 use openraft::type_config::alias::WatchReceiverOf;
-use openraft::{BasicNode, Raft, RaftMetrics, ReadPolicy, ServerState, SnapshotPolicy};
+use openraft::{BasicNode, Raft, RaftMetrics, ReadPolicy, ServerState};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
-use crate::disk::{Disk, RealDisk};
+use crate::disk::Disk;
+use crate::error::{OpenError, ProposeError, ReadError};
 use crate::identity::Identity;
-use crate::log::{Log, LogError, LogOptions};
+use crate::log::Log;
 use crate::machine::{Machine, Published};
 use crate::network::NoNetwork;
 use crate::proposer::Proposer;
-use crate::snapshot::{SnapshotError, Snapshots, State};
+use crate::snapshot::{Snapshots, State};
 use crate::status::{Leadership, ReplicaStatus};
 use crate::storage::LogStorage;
 use crate::types::{Proposal, TypeConfig};
+use opening::{check_continuity, failed, log_options, open_disk, raft_config};
 
-/// The directory of the replica in the server's.
-const DIRECTORY: &str = "raft";
 /// Between two tries to reach a leader.
 const RETRY: Duration = Duration::from_millis(10);
-
-/// Why a replica cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Another process has the directory.
-    #[error("{directory} is in use by another process")]
-    InUse {
-        /// The directory.
-        directory: String,
-    },
-    /// The directory cannot be used.
-    #[error("cannot use {directory}")]
-    Directory {
-        /// The directory.
-        directory: String,
-        /// The disk's error.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The log cannot be used.
-    #[error("the raft log")]
-    Log(#[from] LogError),
-    /// The snapshot cannot be used.
-    #[error("the snapshot")]
-    Snapshot(#[from] SnapshotError),
-    /// Raft did not start.
-    #[error("raft did not start: {0}")]
-    Raft(String),
-}
-
-/// Why there is no outcome.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProposeError {
-    /// Nothing was changed, and nothing will be: it may be tried again.
-    #[error("not applied: {0}")]
-    NotApplied(String),
-    /// The change may have been made or may still be made.
-    #[error("it is not known whether it was applied: {0}")]
-    Unknown(String),
-}
-
-/// Why the state cannot be read as of now.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// No leader confirmed that it leads.
-    #[error("no leader: {0}")]
-    NoLeader(String),
-}
 
 /// A server's copy of the cluster's state. Clones share it.
 #[derive(Clone)]
@@ -321,60 +275,6 @@ impl Replica {
     fn reason(&self) -> String {
         self.status().failure.unwrap_or_else(|| "there is no leader".to_owned())
     }
-}
-
-fn failed(error: impl ToString) -> OpenError {
-    OpenError::Raft(error.to_string())
-}
-
-fn open_disk(config: &Config) -> Result<Arc<dyn Disk>, OpenError> {
-    if let Some(disk) = &config.disk {
-        return Ok(disk.clone());
-    }
-    let path = config.data_dir.join(DIRECTORY);
-    let directory = path.display().to_string();
-    match RealDisk::open(&path) {
-        Ok(disk) => Ok(Arc::new(disk)),
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(OpenError::InUse { directory }),
-        Err(source) => Err(OpenError::Directory { directory, source }),
-    }
-}
-
-fn log_options(config: &Config) -> LogOptions {
-    LogOptions { segment_size: config.segment_size, cache: config.log_cache, flushing: config.flushing }
-}
-
-/// Refuses a log that does not reach back to the snapshot: state in between would be lost.
-fn check_continuity(log: &Log, state: &State) -> Result<(), OpenError> {
-    let (purged, _) = log.bounds();
-    let applied = state.applied.map(crate::log::Position::from);
-    if purged > applied {
-        return Err(OpenError::Log(LogError::Corrupt {
-            file: "snapshot".to_owned(),
-            offset: 0,
-            what: format!("the log begins behind {purged:?} and the snapshot ends at {applied:?}"),
-        }));
-    }
-    Ok(())
-}
-
-fn raft_config(config: &Config) -> Result<openraft::Config, OpenError> {
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    openraft::Config {
-        cluster_name: "litek8s".to_owned(),
-        heartbeat_interval: millis(config.timers.heartbeat),
-        election_timeout_min: millis(config.timers.election_min),
-        election_timeout_max: millis(config.timers.election_max),
-        snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries),
-        max_in_snapshot_log_to_keep: config.keep_entries,
-        purge_batch_size: 256,
-        enable_pre_vote: Some(true),
-        // Every start is a term of its own, so that writes bound to an earlier one are fenced.
-        enable_leader_restore: Some(false),
-        ..openraft::Config::default()
-    }
-    .validate()
-    .map_err(failed)
 }
 
 /// Tells who leads: a leader that has applied an entry of its term has applied all before it.

@@ -1,5 +1,7 @@
 //! A server that is killed in the middle of its writes has every write it acknowledged.
 
+#![allow(clippy::unwrap_used, reason = "whatever fails here fails the test")]
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command as Process, Stdio};

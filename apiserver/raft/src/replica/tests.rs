@@ -10,8 +10,9 @@ use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 
 use super::*;
-use crate::config::{Flushing, MonotonicClock};
-use crate::disk::{Crash, MemoryDisk};
+use crate::config::{Flushing, MonotonicClock, Timers};
+use crate::disk::{Crash, MemoryDisk, RealDisk};
+use crate::log::LogOptions;
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("", "configmaps"), "default", name)
@@ -189,6 +190,19 @@ async fn a_snapshot_and_the_log_behind_it_give_the_same_state_as_the_whole_log()
 }
 
 #[tokio::test]
+async fn large_entries_bring_a_snapshot_sooner() {
+    let config =
+        Config { snapshot_entries: 1_000_000, snapshot_bytes: 2_000, ..in_memory(&MemoryDisk::new()) };
+    let replica = Replica::open(config).await.unwrap();
+    for number in 0..30 {
+        replica.propose(create(&format!("n{number}")), None).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert!(replica.status().snapshot.is_some_and(|index| index > 10));
+    replica.stop().await;
+}
+
+#[tokio::test]
 async fn a_repeated_proposal_is_applied_once_even_across_a_restart() {
     let disk = MemoryDisk::new();
     let replica = Replica::open(in_memory(&disk)).await.unwrap();
@@ -213,6 +227,24 @@ async fn a_repeated_proposal_is_applied_once_even_across_a_restart() {
     let late = write(&replica, entry(1, 0, create("a"))).await;
     assert_eq!(late, Outcome::Rejected(Rejection::Fenced));
     assert_eq!(replica.view().revision(), 2);
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_alone_leads_on_after_its_lease() {
+    let timers = Timers {
+        heartbeat: Duration::from_millis(20),
+        election_min: Duration::from_millis(40),
+        election_max: Duration::from_millis(60),
+    };
+    let config = Config { timers, patience: Duration::from_secs(1), ..in_memory(&MemoryDisk::new()) };
+    let replica = Replica::open(config).await.unwrap();
+    let term = replica.leadership().borrow().term;
+    for name in ["a", "b", "c"] {
+        // Nothing runs for three leases, as in a stopped process.
+        std::thread::sleep(Duration::from_millis(180));
+        assert!(matches!(replica.propose(create(name), Some(term)).await, Ok(Outcome::Created(_))));
+    }
     replica.stop().await;
 }
 
