@@ -28,7 +28,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use litek8s_machinery::gvk::{GroupKind, GroupResource};
-use litek8s_machinery::status::Status;
+use litek8s_machinery::status::{Reason, Status};
 
 use crate::api::Api;
 use crate::registry::Served;
@@ -123,8 +123,8 @@ where
     let served = api
         .registry
         .get(&info.api_group, &info.api_version, &info.resource)
-        .filter(|served| in_scope(served, ctx))
         .ok_or_else(Status::unknown_resource)?;
+    check_scope(&served, ctx)?;
     let verbs: &[_] = if info.subresource.is_empty() {
         &served.resource.verbs
     } else {
@@ -157,15 +157,22 @@ where
     }
 }
 
-/// Whether the path fits the resource's scope.
-fn in_scope(served: &Served, ctx: &RequestContext) -> bool {
+/// 404 or 405 when the path does not fit the resource's scope.
+fn check_scope(served: &Served, ctx: &RequestContext) -> Result<(), Failure> {
     let info = &ctx.info;
-    let collection = matches!(info.verb.as_str(), "list" | "watch" | "deletecollection");
-    if served.resource.namespaced {
-        return !info.namespace.is_empty() || (collection && info.verb != "deletecollection");
+    if !served.resource.namespaced {
+        // RequestInfo gives the Namespace resource itself as its namespace.
+        let fits = info.namespace.is_empty() || *served.resource.plural == *"namespaces";
+        return if fits { Ok(()) } else { Err(Status::unknown_resource()) };
     }
-    // RequestInfo gives the Namespace resource itself as its namespace.
-    info.namespace.is_empty() || *served.resource.plural == *"namespaces"
+    if !info.namespace.is_empty() || matches!(info.verb.as_str(), "list" | "watch") {
+        return Ok(());
+    }
+    if matches!(info.verb.as_str(), "create" | "deletecollection") {
+        let message = "the server does not allow this method on the requested resource";
+        return Err(Status::new(405, Reason::MethodNotAllowed, message));
+    }
+    Err(Status::unknown_resource())
 }
 
 async fn read_body<B>(body: B) -> Result<Bytes, Failure>

@@ -76,6 +76,7 @@ impl Table {
 
 /// The current [`Table`].
 pub struct Registry {
+    changed: tokio::sync::watch::Sender<()>,
     custom: RwLock<BTreeMap<String, Vec<CustomVersion>>>,
     table: RwLock<Arc<Table>>,
 }
@@ -89,12 +90,28 @@ impl Default for Registry {
 impl Registry {
     /// A registry of the built-in resources.
     pub fn new() -> Self {
-        Self { custom: RwLock::default(), table: RwLock::new(Arc::new(build(&BTreeMap::new(), None))) }
+        Self {
+            changed: tokio::sync::watch::Sender::new(()),
+            custom: RwLock::default(),
+            table: RwLock::new(Arc::new(build(&BTreeMap::new(), None))),
+        }
     }
 
     /// What is served now.
     pub fn table(&self) -> Arc<Table> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Wakes whenever the table was swapped.
+    pub(crate) fn changes(&self) -> tokio::sync::watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Whether requests that begin now find exactly this.
+    pub(crate) fn still_serves(&self, served: &Arc<Served>) -> bool {
+        let resource = &served.resource;
+        self.get(&resource.group, &resource.version, &resource.plural)
+            .is_some_and(|now| Arc::ptr_eq(&now, served))
     }
 
     /// The resource at `/apis/GROUP/VERSION/PLURAL`.
@@ -117,6 +134,7 @@ impl Registry {
         let before = self.table();
         let after = Arc::new(build(&custom, Some(&before)));
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = after;
+        self.changed.send_replace(());
     }
 }
 

@@ -61,6 +61,9 @@ pub(crate) struct Watch {
     end_of_existing: bool,
     cursor: Revision,
     applied: tokio::sync::watch::Receiver<Revision>,
+    /// The resource, and when to look whether it is still served: a changed definition ends its watches.
+    served: Arc<Served>,
+    registry: tokio::sync::watch::Receiver<()>,
     bookmark_at: Option<Instant>,
     deadline: Instant,
     ended: bool,
@@ -72,6 +75,8 @@ impl Watch {
         let applied = api.replica.applied();
         let bookmark_at = plan.bookmarks.then(|| next_bookmark(plan.deadline)).flatten();
         Self {
+            served: plan.served.clone(),
+            registry: api.registry.changes(),
             writer: Writer::new(plan.served, plan.shape, api.clone()),
             selection: plan.selection,
             namespace: plan.namespace,
@@ -160,6 +165,7 @@ impl Watch {
         let never = self.deadline + BOOKMARK_EVERY;
         tokio::select! {
             changed = self.applied.changed() => self.ended = changed.is_err(),
+            _ = self.registry.changed() => self.ended = !self.api.registry.still_serves(&self.served),
             () = self.api.shutdown.cancelled() => self.ended = true,
             () = tokio::time::sleep_until(self.deadline) => self.ended = true,
             () = tokio::time::sleep_until(self.bookmark_at.unwrap_or(never)) => {

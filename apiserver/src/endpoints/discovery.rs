@@ -15,7 +15,7 @@ use crate::response::{self, Accepts, Output, Response, full};
 
 /// The aggregated form, and the parameters its answer repeats.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// The media type under which clients ask for OpenAPI v2 in protobuf.
+/// What everything else here is.
 const JSON: &str = "application/json";
 
 /// Answers a discovery or OpenAPI document.
@@ -24,6 +24,10 @@ pub(crate) fn serve(api: &Arc<Api>, ctx: &RequestContext, parts: &Parts) -> Resp
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         let message = "the server does not allow this method on the requested resource";
         return response::status(&Status::new(405, Reason::MethodNotAllowed, message), output);
+    }
+    if ctx.info.path.starts_with("/openapi") && !accepts_json(&parts.headers) {
+        // Clients that want protobuf fall back to JSON, but never notice JSON in an answer to their protobuf request.
+        return response::status(&Status::not_acceptable(&[JSON]), Output::JSON);
     }
     let table = api.registry.table();
     let trimmed = ctx.info.path.trim_matches('/');
@@ -98,6 +102,11 @@ fn tagged(headers: &HeaderMap, document: &Document, content_type: &'static str) 
         answer.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
     Some(response)
+}
+
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let accepts = Accepts::parse(headers);
+    accepts.0.is_empty() || accepts.0.iter().any(|entry| entry.matches(JSON))
 }
 
 /// Whether the best entry of `Accept` that is served here is the aggregated form.

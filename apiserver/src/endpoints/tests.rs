@@ -2,6 +2,7 @@
 
 mod apply;
 mod deletes;
+mod documents;
 mod lists;
 mod watches;
 mod writes;
