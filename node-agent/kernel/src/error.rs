@@ -37,6 +37,9 @@ pub enum KernelError {
     /// The kernel sent something that does not read as what was asked for.
     #[error("the kernel's answer about {0} cannot be read")]
     Malformed(&'static str),
+    /// Somebody else changed nftables since it was read: what was planned may not fit any more.
+    #[error("nftables was changed by another program meanwhile")]
+    Changed,
     /// The other side of a netlink connection is gone.
     #[error("the netlink connection is closed")]
     Closed,
@@ -49,7 +52,9 @@ impl KernelError {
             Self::Namespace { source, .. } | Self::Refused { source, .. } | Self::Socket(source) => {
                 source.raw_os_error()
             }
-            Self::NoLink(_) | Self::Interrupted(_) | Self::Malformed(_) | Self::Closed => None,
+            Self::NoLink(_) | Self::Interrupted(_) | Self::Malformed(_) | Self::Changed | Self::Closed => {
+                None
+            }
         }
     }
 }

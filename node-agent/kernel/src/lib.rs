@@ -3,10 +3,24 @@
 //! It does what it is told and says what is there; it never decides what a node should look like.
 
 mod error;
-mod links;
+
 mod netns;
 mod rtnl;
+mod wire;
+
+mod links;
+mod routing;
+
+mod arp;
+mod conntrack;
+mod nft;
+
+mod kernel;
+mod monitor;
+mod observe;
 
 pub use error::KernelError;
+pub use kernel::{Applied, Kernel};
 pub use links::{Link, Links};
+pub use monitor::{Monitor, Notice};
 pub use netns::Netns;

@@ -1,6 +1,18 @@
 //! The kernel crate against a real kernel, each test in network namespaces of its own. Run as root.
 
+#[path = "namespaces/announce.rs"]
+mod announce;
+#[path = "namespaces/golden.rs"]
+mod golden;
 #[path = "namespaces/links.rs"]
 mod links;
+#[path = "namespaces/nft.rs"]
+mod nft;
+#[path = "namespaces/node.rs"]
+mod node;
+#[path = "namespaces/packets.rs"]
+mod packets;
+#[path = "namespaces/repair.rs"]
+mod repair;
 #[path = "namespaces/scratch.rs"]
 mod scratch;

@@ -1,0 +1,349 @@
+//! Rules as the kernel's expressions, and expressions read as rules again.
+//!
+//! A rule is a little program over registers. Reading runs it: what every register holds is followed, and a program
+//! that is none of ours reads as [`Rule::Foreign`].
+
+use std::collections::BTreeMap;
+
+use litek8s_plan::nft::{Rule, Selector, Verdict};
+
+use super::constants::{IPV4, verdict};
+use crate::wire::{Attributes, Writer};
+
+/// The register of verdicts.
+const VERDICT_REGISTER: u32 = 0;
+/// The first register of 16 bytes, the same place as [`FIRST_WORD`].
+const FIRST: u32 = 1;
+/// The first register of four bytes.
+const FIRST_WORD: u32 = 8;
+
+const META_MARK: u32 = 3;
+const META_OUTPUT: u32 = 7;
+const META_PROTOCOL: u32 = 15;
+const CT_SOURCE: u32 = 19;
+const CT_DESTINATION: u32 = 20;
+const NETWORK_HEADER: u32 = 1;
+const SOURCE_OFFSET: u32 = 12;
+const DESTINATION_OFFSET: u32 = 16;
+/// `NF_NAT_RANGE_PROTO_RANDOM_FULLY`
+const FULLY_RANDOM: u32 = 0x10;
+
+/// Writes the rule's expressions into `NFTA_RULE_EXPRESSIONS`.
+pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
+    match rule {
+        Rule::InSet(selector, set, verdict) => {
+            load_key(writer, std::slice::from_ref(selector));
+            lookup(writer, set, None);
+            immediate(writer, verdict);
+        }
+        Rule::Lookup(key, map) => {
+            load_key(writer, key);
+            lookup(writer, map, Some(VERDICT_REGISTER));
+        }
+        Rule::Always(verdict) => immediate(writer, verdict),
+        Rule::SetMark { keep, mark } => {
+            load_meta(writer, META_MARK, FIRST);
+            bitwise(writer, *keep, *mark);
+            expression(writer, "meta", |writer| {
+                writer.be32(2, META_MARK);
+                writer.be32(3, FIRST);
+            });
+        }
+        Rule::Snat(key, map) => {
+            load_key(writer, key);
+            lookup(writer, map, Some(FIRST));
+            expression(writer, "nat", |writer| {
+                writer.be32(1, 0);
+                writer.be32(2, IPV4);
+                writer.be32(3, FIRST);
+                writer.be32(7, FULLY_RANDOM);
+            });
+        }
+        Rule::Foreign => {}
+    }
+}
+
+/// Loads a key into consecutive registers of four bytes. Only a last column may be wider.
+fn load_key(writer: &mut Writer, key: &[Selector]) {
+    if key.iter().any(|part| matches!(part, Selector::Source | Selector::Destination)) {
+        // In an inet table, whose packets may be of either family.
+        load_meta(writer, META_PROTOCOL, FIRST);
+        expression(writer, "cmp", |writer| {
+            writer.be32(1, FIRST);
+            writer.be32(2, 0);
+            writer.nest(3, |writer| writer.put(1, &[2]));
+        });
+    }
+    for (register, selector) in (FIRST_WORD..).zip(key) {
+        let register = if register == FIRST_WORD { FIRST } else { register };
+        match selector {
+            Selector::Source => payload(writer, SOURCE_OFFSET, register),
+            Selector::Destination => payload(writer, DESTINATION_OFFSET, register),
+            Selector::OriginalSource => original(writer, CT_SOURCE, register),
+            Selector::OriginalDestination => original(writer, CT_DESTINATION, register),
+            Selector::MaskedMark(mask) => {
+                load_meta(writer, META_MARK, register);
+                bitwise(writer, *mask, 0);
+            }
+            Selector::OutputInterface => load_meta(writer, META_OUTPUT, register),
+        }
+    }
+}
+
+fn expression(writer: &mut Writer, name: &str, body: impl FnOnce(&mut Writer)) {
+    writer.nest(1, |writer| {
+        writer.string(1, name);
+        writer.nest(2, body);
+    });
+}
+
+fn load_meta(writer: &mut Writer, key: u32, register: u32) {
+    expression(writer, "meta", |writer| {
+        writer.be32(2, key);
+        writer.be32(1, register);
+    });
+}
+
+fn payload(writer: &mut Writer, offset: u32, register: u32) {
+    expression(writer, "payload", |writer| {
+        writer.be32(1, register);
+        writer.be32(2, NETWORK_HEADER);
+        writer.be32(3, offset);
+        writer.be32(4, 4);
+    });
+}
+
+fn original(writer: &mut Writer, key: u32, register: u32) {
+    expression(writer, "ct", |writer| {
+        writer.be32(2, key);
+        writer.be32(1, register);
+        writer.put(3, &[0]);
+    });
+}
+
+/// `register 1 = register 1 & mask ^ xor`; marks are in the host's byte order.
+fn bitwise(writer: &mut Writer, mask: u32, xor: u32) {
+    expression(writer, "bitwise", |writer| {
+        writer.be32(1, FIRST);
+        writer.be32(2, FIRST);
+        writer.be32(3, 4);
+        writer.nest(4, |writer| writer.put(1, &mask.to_ne_bytes()));
+        writer.nest(5, |writer| writer.put(1, &xor.to_ne_bytes()));
+    });
+}
+
+fn lookup(writer: &mut Writer, set: &str, register: Option<u32>) {
+    expression(writer, "lookup", |writer| {
+        writer.string(1, set);
+        writer.be32(2, FIRST);
+        if let Some(register) = register {
+            writer.be32(3, register);
+        }
+    });
+}
+
+fn immediate(writer: &mut Writer, verdict: &Verdict) {
+    expression(writer, "immediate", |writer| {
+        writer.be32(1, VERDICT_REGISTER);
+        writer.nest(2, |writer| write_verdict(writer, verdict));
+    });
+}
+
+/// `NFTA_DATA_VERDICT`
+pub(super) fn write_verdict(writer: &mut Writer, verdict: &Verdict) {
+    let (code, chain) = match verdict {
+        Verdict::Accept => (verdict::ACCEPT, None),
+        Verdict::Drop => (verdict::DROP, None),
+        Verdict::Return => (verdict::RETURN, None),
+        Verdict::Jump(chain) => (verdict::JUMP, Some(chain)),
+        Verdict::Goto(chain) => (verdict::GOTO, Some(chain)),
+    };
+    writer.nest(2, |writer| {
+        writer.put(1, &code.to_be_bytes());
+        if let Some(chain) = chain {
+            writer.string(2, chain);
+        }
+    });
+}
+
+/// The verdict in `NFTA_DATA_VERDICT`.
+pub(super) fn read_verdict(data: Attributes<'_>) -> Option<Verdict> {
+    let attributes = data.nest(2)?;
+    let code = i32::from_be_bytes(attributes.get(1)?.try_into().ok()?);
+    let chain = || attributes.string(2).map(str::to_owned);
+    match code {
+        verdict::ACCEPT => Some(Verdict::Accept),
+        verdict::DROP => Some(Verdict::Drop),
+        verdict::RETURN => Some(Verdict::Return),
+        verdict::JUMP => chain().map(Verdict::Jump),
+        verdict::GOTO => chain().map(Verdict::Goto),
+        _ => None,
+    }
+}
+
+/// What a register holds while a rule is read.
+enum Held {
+    Field(Selector),
+    Protocol,
+    Mark,
+    /// The mark with some bits kept and some set.
+    Changed(u32, u32),
+    /// What a map gave for a key.
+    Mapped(Vec<Selector>, String),
+}
+
+/// Reads `NFTA_RULE_EXPRESSIONS` as one of our rules.
+pub(super) fn read_rule(expressions: Attributes<'_>) -> Rule {
+    let mut reader = Reader { held: BTreeMap::new(), in_set: None };
+    let mut rule = None;
+    for (_, expression) in expressions {
+        let expression = Attributes(expression);
+        let data = expression.nest(2).unwrap_or(Attributes(&[]));
+        // Nothing of ours follows the expression that ends a rule.
+        let step = match (expression.string(1), &rule) {
+            (Some(name), None) => reader.step(name, data),
+            _ => None,
+        };
+        match step {
+            Some(Step::Going) => {}
+            Some(Step::Ended(ended)) => rule = Some(ended),
+            None => return Rule::Foreign,
+        }
+    }
+    rule.unwrap_or(Rule::Foreign)
+}
+
+enum Step {
+    Going,
+    Ended(Rule),
+}
+
+struct Reader {
+    held: BTreeMap<u32, Held>,
+    in_set: Option<(Selector, String)>,
+}
+
+impl Reader {
+    fn step(&mut self, name: &str, data: Attributes<'_>) -> Option<Step> {
+        match name {
+            "meta" => return self.meta(data),
+            "cmp" => {
+                let value = data.nest(3)?.get(1)?;
+                let protocol = matches!(self.held.get(&word(data.be32(1)?)), Some(Held::Protocol));
+                (protocol && data.be32(2)? == 0 && value == [2]).then_some(())?;
+            }
+            "payload" => {
+                (data.be32(2)? == NETWORK_HEADER && data.be32(4)? == 4).then_some(())?;
+                let selector = match data.be32(3)? {
+                    SOURCE_OFFSET => Selector::Source,
+                    DESTINATION_OFFSET => Selector::Destination,
+                    _ => return None,
+                };
+                self.hold(data, Held::Field(selector))?;
+            }
+            "ct" => {
+                (data.get(3)? == [0]).then_some(())?;
+                let selector = match data.be32(2)? {
+                    CT_SOURCE => Selector::OriginalSource,
+                    CT_DESTINATION => Selector::OriginalDestination,
+                    _ => return None,
+                };
+                self.hold(data, Held::Field(selector))?;
+            }
+            "bitwise" => self.bitwise(data)?,
+            "lookup" => return self.lookup(data),
+            "immediate" => {
+                let verdict = read_verdict(data.nest(2)?)?;
+                return Some(Step::Ended(match self.in_set.take() {
+                    Some((selector, set)) => Rule::InSet(selector, set, verdict),
+                    None => Rule::Always(verdict),
+                }));
+            }
+            "nat" => return self.nat(data),
+            _ => return None,
+        }
+        Some(Step::Going)
+    }
+
+    fn hold(&mut self, data: Attributes<'_>, held: Held) -> Option<()> {
+        self.held.insert(word(data.be32(1)?), held);
+        Some(())
+    }
+
+    fn meta(&mut self, data: Attributes<'_>) -> Option<Step> {
+        let key = data.be32(2)?;
+        if let Some(register) = data.be32(3) {
+            let Held::Changed(keep, mark) = self.held.get(&word(register))? else { return None };
+            let ended = Rule::SetMark { keep: *keep, mark: *mark };
+            return (key == META_MARK).then_some(Step::Ended(ended));
+        }
+        let held = match key {
+            META_MARK => Held::Mark,
+            META_OUTPUT => Held::Field(Selector::OutputInterface),
+            META_PROTOCOL => Held::Protocol,
+            _ => return None,
+        };
+        self.hold(data, held)?;
+        Some(Step::Going)
+    }
+
+    fn bitwise(&mut self, data: Attributes<'_>) -> Option<()> {
+        let number =
+            |kind| -> Option<u32> { Some(u32::from_ne_bytes(data.nest(kind)?.get(1)?.try_into().ok()?)) };
+        let (mask, xor) = (number(4)?, number(5)?);
+        matches!(self.held.get(&word(data.be32(1)?)), Some(Held::Mark)).then_some(())?;
+        // With nothing set it is a key or a change of the mark; only what follows tells.
+        let held = if xor == 0 { Held::Field(Selector::MaskedMark(mask)) } else { Held::Changed(mask, xor) };
+        self.held.insert(word(data.be32(2)?), held);
+        Some(())
+    }
+
+    fn lookup(&mut self, data: Attributes<'_>) -> Option<Step> {
+        let set = data.string(1)?.to_owned();
+        let inverted = data.be32(5).is_some_and(|flags| flags != 0);
+        let key = self.key(word(data.be32(2)?))?;
+        if inverted {
+            return None;
+        }
+        match data.be32(3) {
+            Some(VERDICT_REGISTER) => return Some(Step::Ended(Rule::Lookup(key, set))),
+            Some(register) => {
+                self.held.insert(word(register), Held::Mapped(key, set));
+            }
+            None => {
+                let [selector] = key.as_slice() else { return None };
+                self.in_set = Some((*selector, set));
+            }
+        }
+        Some(Step::Going)
+    }
+
+    /// The columns from a register on.
+    fn key(&self, register: u32) -> Option<Vec<Selector>> {
+        let fields = (register..).map_while(|register| match self.held.get(&register) {
+            Some(Held::Field(selector)) => Some(*selector),
+            _ => None,
+        });
+        let key: Vec<Selector> = fields.collect();
+        (!key.is_empty()).then_some(key)
+    }
+
+    fn nat(&mut self, data: Attributes<'_>) -> Option<Step> {
+        let source = data.be32(1)? == 0 && data.be32(2)? == IPV4;
+        // The kernel adds a flag of its own for a map of addresses.
+        let random = data.be32(7)? & FULLY_RANDOM != 0;
+        match self.held.remove(&word(data.be32(3)?))? {
+            Held::Mapped(key, map) if source && random => Some(Step::Ended(Rule::Snat(key, map))),
+            Held::Mapped(..) | Held::Field(_) | Held::Protocol | Held::Mark | Held::Changed(..) => None,
+        }
+    }
+}
+
+/// The register of four bytes at the same place.
+fn word(register: u32) -> u32 {
+    match register {
+        VERDICT_REGISTER => VERDICT_REGISTER,
+        1..=4 => FIRST_WORD + (register - 1) * 4,
+        register => register,
+    }
+}

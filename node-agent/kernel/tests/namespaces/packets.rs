@@ -1,0 +1,155 @@
+//! What packets do: replies and egress take the VIP's way, and its connections end with it.
+//!
+//! ```text
+//! pod 10.42.0.5 ── node ─┬─ eth0 192.0.2.1 ── lan 192.0.2.254   (default route)
+//!                        └─ eth1 VIPs      ── outside 203.0.113.254, 10.9.0.1
+//! ```
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use litek8s_kernel::Links;
+
+use crate::node::{Node, golden};
+use crate::scratch::Scratch;
+
+struct Network {
+    node: Node,
+    pod: Scratch,
+    lan: Scratch,
+}
+
+impl Network {
+    async fn new() -> Self {
+        let node = Node::new().await;
+        let (pod, lan) = (Scratch::new(), Scratch::new());
+        node.links.add_veth("cni0", "eth0", &pod.netns).await.unwrap();
+        node.links.add_veth("eth0", "eth0", &lan.netns).await.unwrap();
+        for (name, address) in [("cni0", "10.42.0.1/24"), ("eth0", "192.0.2.1/24")] {
+            node.links.set_up(name).await.unwrap();
+            node.links.add_address(name, address.parse().unwrap()).await.unwrap();
+        }
+        for (inside, address, router) in
+            [(&pod, "10.42.0.5/24", Some("10.42.0.1")), (&lan, "192.0.2.254/24", None)]
+        {
+            let links = Links::open(&inside.netns).unwrap();
+            links.set_up("eth0").await.unwrap();
+            links.add_address("eth0", address.parse().unwrap()).await.unwrap();
+            if let Some(router) = router {
+                let everywhere = "0.0.0.0/0".parse().unwrap();
+                links.add_route(everywhere, router.parse().ok(), "eth0").await.unwrap();
+            }
+        }
+        let everywhere = "0.0.0.0/0".parse().unwrap();
+        node.links.add_route(everywhere, "192.0.2.254".parse().ok(), "eth0").await.unwrap();
+        node.scratch.sh(
+            "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0",
+        );
+        // Both ends of the world have the far address; who answers tells which way a packet went.
+        for outside in [&node.outside, &lan] {
+            outside.sh(
+                "ip link set lo up; ip addr add 10.9.0.1/32 dev lo; sysctl -qw net.ipv4.conf.all.rp_filter=0",
+            );
+        }
+        // What the node's own source NAT does for pods.
+        node.scratch.sh("nft 'add table ip lan; add chain ip lan post { type nat hook postrouting priority srcnat; }; add rule ip lan post oifname \"eth0\" masquerade'");
+        Self { node, pod, lan }
+    }
+}
+
+/// A server that tells every client the address it came from, and echoes after that.
+fn serve(place: &Scratch) -> SocketAddr {
+    let listener = place.netns.run(|| TcpListener::bind("10.9.0.1:0").unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || {
+                let from = stream.peer_addr().unwrap().ip().to_string();
+                let _ = stream.write_all(format!("{from:>15}").as_bytes());
+                let mut byte = [0; 1];
+                while stream.read_exact(&mut byte).is_ok() && stream.write_all(&byte).is_ok() {}
+            });
+        }
+    });
+    address
+}
+
+fn connect(place: &Scratch, to: SocketAddr) -> (TcpStream, String) {
+    let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(20)).unwrap();
+    let mut stream = place.netns.run(connect).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut from = [0; 15];
+    stream.read_exact(&mut from).unwrap();
+    (stream, String::from_utf8_lossy(&from).trim().to_owned())
+}
+
+#[tokio::test]
+async fn egress_leaves_with_the_vip_and_ends_at_once_when_the_vip_leaves() {
+    let network = Network::new().await;
+    let node = &network.node;
+    let port = serve(&node.outside);
+    node.settle(&golden()).await;
+    let (mut stream, from) = connect(&network.pod, port);
+    assert_eq!(from, "203.0.113.10");
+    stream.write_all(b"x").unwrap();
+    stream.read_exact(&mut [0; 1]).unwrap();
+
+    node.settle(&golden()[1..]).await;
+    let tracked = node.scratch.sh("conntrack -L 2>/dev/null || true");
+    assert!(!tracked.contains("203.0.113.10"), "{tracked}");
+    // The next packet is a new connection by the default route, where nobody knows it: the peer resets it.
+    let error = stream.write_all(b"x").and_then(|()| stream.read_exact(&mut [0; 1])).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    // A new one leaves as the node.
+    let (_, from) = connect(&network.pod, serve(&network.lan));
+    assert_eq!(from, "192.0.2.1");
+}
+
+#[tokio::test]
+async fn a_pod_that_gets_a_vip_while_connected_never_mixes_the_two_ways() {
+    let network = Network::new().await;
+    let node = &network.node;
+    let port = serve(&network.lan);
+    let mut unmapped = golden();
+    unmapped[0].endpoints.clear();
+    node.settle(&unmapped).await;
+    let (mut stream, from) = connect(&network.pod, port);
+    assert_eq!(from, "192.0.2.1");
+    node.settle(&golden()).await;
+    let error = stream.write_all(b"x").and_then(|()| stream.read_exact(&mut [0; 1])).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    // The packet that was reset left with the VIP as its source.
+    let (_, from) = connect(&network.pod, serve(&node.outside));
+    assert_eq!(from, "203.0.113.10");
+}
+
+#[tokio::test]
+async fn a_ping_and_a_connection_to_the_vip_are_answered_by_the_vips_interface() {
+    let network = Network::new().await;
+    let node = &network.node;
+    node.outside.sh("ip addr add 198.51.100.1/32 dev lo");
+    node.settle(&golden()).await;
+    // The first VIP answers its source network, the second everybody; both by eth1, or no answer would come.
+    node.outside.sh("ping -c2 -W5 -I 10.9.0.1 203.0.113.10; ping -c2 -W5 -I 198.51.100.1 203.0.113.11");
+    let listener = node.scratch.netns.run(|| TcpListener::bind("203.0.113.11:0").unwrap()).unwrap();
+    let to = listener.local_addr().unwrap();
+    let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(20)).map(drop);
+    node.outside.netns.run(connect).unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn while_the_interface_is_down_egress_is_refused_and_does_not_leave_as_the_node() {
+    let network = Network::new().await;
+    let node = &network.node;
+    let port = serve(&network.lan);
+    node.settle(&golden()).await;
+    for line in ["ip link set eth1 down", "true"] {
+        node.scratch.sh(line);
+        let connect = || TcpStream::connect_timeout(&port, Duration::from_secs(20)).map(drop);
+        let error = network.pod.netns.run(connect).unwrap().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(nix::errno::Errno::EHOSTUNREACH as i32), "{error}");
+        node.settle(&golden()).await;
+    }
+}
