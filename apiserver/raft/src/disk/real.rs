@@ -23,6 +23,8 @@ impl RealDisk {
     /// Fails with [`io::ErrorKind::WouldBlock`] if another process holds it.
     pub fn open(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        // Whoever made the directory, only its owner reads what is in it.
+        std::fs::set_permissions(path, Permissions::from_mode(0o700))?;
         let lock =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
         lock.try_lock()?;
