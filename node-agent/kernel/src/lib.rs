@@ -18,9 +18,11 @@ mod nft;
 mod kernel;
 mod monitor;
 mod observe;
+mod probe;
 
 pub use error::KernelError;
 pub use kernel::{Applied, Kernel};
 pub use links::{Link, Links};
 pub use monitor::{Monitor, Notice};
 pub use netns::Netns;
+pub use probe::{MissingFeature, probe};

@@ -12,6 +12,8 @@ mod nft;
 mod node;
 #[path = "namespaces/packets.rs"]
 mod packets;
+#[path = "namespaces/probe.rs"]
+mod probe;
 #[path = "namespaces/repair.rs"]
 mod repair;
 #[path = "namespaces/scratch.rs"]
