@@ -15,6 +15,7 @@ pub(crate) mod metadata;
 mod options;
 mod patch;
 mod pod_subresources;
+mod ratchet;
 mod reads;
 mod scale;
 mod selection;

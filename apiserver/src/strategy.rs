@@ -6,7 +6,6 @@ mod plain;
 mod pod;
 mod rbac;
 mod service;
-mod workload;
 
 use litek8s_machinery::field::FieldError;
 use litek8s_machinery::resource::Resource;
@@ -44,7 +43,7 @@ pub struct WriteContext<'a> {
 /// What happened to an object in the store.
 #[derive(Debug, Clone, Copy)]
 pub enum Change<'a> {
-    /// It was created or updated to this.
+    /// It was created or updated to this, which is in the storage version and has no resource version.
     Stored(&'a Value),
     /// It is gone; this was its last state.
     Deleted(&'a Value),

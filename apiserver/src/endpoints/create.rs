@@ -61,7 +61,7 @@ pub(crate) async fn create_object(
             };
         }
         let claims = call.served.strategy.claims(&new);
-        let command = Command::Create { key: key.clone(), object: writing.stored(&new), claims };
+        let command = Command::Create { key: key.clone(), object: call.served.stored(&mut new), claims };
         match writing.propose(command).await? {
             Outcome::Rejected(Rejection::AlreadyExists) => {
                 names_left = names_left.saturating_sub(1);
@@ -72,12 +72,12 @@ pub(crate) async fn create_object(
             // Somebody else took what was allocated here: allocate again.
             Outcome::Rejected(Rejection::Claimed { .. }) => {}
             Outcome::Rejected(other) => return Err(rejected(call, &key.name, &other)),
-            outcome => {
-                let Ok(Some(stored)) = outcome.into_object() else {
-                    return Err(Status::internal("the store answered a create with no object"));
-                };
+            Outcome::Updated(_) | Outcome::Deleted(_) | Outcome::Batch(_) => {
+                return Err(Status::internal("the store answered a create with something else"));
+            }
+            Outcome::Created(stored) => {
                 undo_if_homeless(writing, &key, &stored.meta.uid).await?;
-                writing.after(Change::Stored(&call.served.value(&stored)?));
+                writing.after(Change::Stored(&new));
                 return Ok(Written::Stored { object: stored, created: true });
             }
         }

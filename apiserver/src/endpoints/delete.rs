@@ -86,17 +86,17 @@ pub(crate) async fn delete_object(
         admission::admit_delete(&writing.context(&view), name)?;
         check_preconditions(call, options, current)?;
         let old = call.served.value(current)?;
-        let step = next_step(writing, options, &old);
+        let mut step = next_step(writing, options, &old);
         let precondition =
             Precondition { uid: Some(current.meta.uid.as_str().into()), revision: Some(current.revision) };
-        let command = match &step {
+        let command = match &mut step {
             Step::Nothing => return Ok(Deleted::Waiting(current.clone())),
             Step::Remove if writing.options.dry_run => return Ok(Deleted::Gone(current.clone())),
             Step::Mark(value) if writing.options.dry_run => return Ok(Deleted::Shown(value.clone())),
             Step::Remove => Command::Delete { key: key.clone(), precondition },
             Step::Mark(value) => {
                 let claims = current.claims.to_vec();
-                Command::Update { key: key.clone(), object: writing.stored(value), precondition, claims }
+                Command::Update { key: key.clone(), object: call.served.stored(value), precondition, claims }
             }
         };
         match writing.propose(command).await? {
@@ -105,7 +105,9 @@ pub(crate) async fn delete_object(
                 return Ok(Deleted::Gone(object));
             }
             Outcome::Updated(object) => {
-                writing.after(Change::Stored(&call.served.value(&object)?));
+                if let Step::Mark(value) = &step {
+                    writing.after(Change::Stored(value));
+                }
                 return Ok(Deleted::Waiting(object));
             }
             Outcome::Rejected(Rejection::RevisionMismatch { .. } | Rejection::UidMismatch { .. }) => {}

@@ -24,11 +24,14 @@ fn differs(old: &Value, new: &Value, ignored: impl Fn(&str) -> bool) -> bool {
     let empty = Map::new();
     let (old, new) = (old.as_object().unwrap_or(&empty), new.as_object().unwrap_or(&empty));
     let one_way = |a: &Map<String, Value>, b: &Map<String, Value>| {
-        a.iter().filter(|(key, _)| !ignored(key)).any(|(key, value)| {
-            b.get(key).unwrap_or(&Value::Null) != value && !(value.is_null() && !b.contains_key(key))
-        })
+        a.keys().filter(|key| !ignored(key)).any(|key| present(a, key) != present(b, key))
     };
     one_way(old, new) || one_way(new, old)
+}
+
+/// A null says as much as an absent field.
+fn present<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    map.get(key).filter(|value| !value.is_null())
 }
 
 fn timeless(entries: &Value) -> Vec<Value> {

@@ -8,7 +8,7 @@ use litek8s_machinery::field::FieldError;
 use litek8s_machinery::gvk::{GroupKind, GroupVersion};
 use litek8s_machinery::resource::{Resource, type_of};
 use litek8s_machinery::status::Status;
-use litek8s_machinery::{decode, defaults};
+use litek8s_machinery::{decode, defaults, validate};
 use serde_json::Value;
 
 use super::options::FieldValidation;
@@ -81,6 +81,7 @@ pub(crate) fn object(call: &Call<'_>, body: &Bytes, validation: FieldValidation)
     })?;
     let Raw { mut value, duplicates } = read;
     settle_type(&mut value, &resource.group, &resource.version, &resource.kind)?;
+    validate::well_typed(resource, &value)?;
     let problems = strict_texts(&decode::unknown_fields(resource.schema.get(), &value), &duplicates);
     report(call, problems, validation, |texts| {
         Status::bad_request(format!(
@@ -102,6 +103,7 @@ pub(crate) fn patched(
 ) -> Result<(), Failure> {
     let resource = &call.served.resource;
     settle_type(value, &resource.group, &resource.version, &resource.kind)?;
+    validate::well_typed(resource, value)?;
     problems.extend(strict_texts(&decode::unknown_fields(resource.schema.get(), value), &[]));
     let shown = value.to_string();
     report(call, problems, validation, |texts| {

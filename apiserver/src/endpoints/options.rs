@@ -155,11 +155,11 @@ impl ListOptions {
         };
         let errors = if watch { options.watch_errors(matching) } else { options.list_errors(matching) };
         invalid_options("ListOptions", errors)?;
-        Ok(if watch && matching.is_empty() { options.as_old_clients_mean_it() } else { options })
+        Ok(if watch && matching.is_empty() { options.meant_by_old_clients() } else { options })
     }
 
     /// A watch from "" or "0" without further wishes starts with what exists, and says when that is done.
-    fn as_old_clients_mean_it(mut self) -> Self {
+    fn meant_by_old_clients(mut self) -> Self {
         if self.initial_events.is_none() && matches!(self.resource_version.as_str(), "" | "0") {
             self.initial_events = Some(true);
             self.version_match = Some(VersionMatch::NotOlderThan);

@@ -17,11 +17,14 @@ use super::write::{Writing, Written};
 use super::{Call, answer, metadata, options, reads};
 use crate::response::{Failure, Response};
 
+/// What a request makes of a `Scale`.
+type Change = Box<dyn Fn(&Value) -> Result<Value, Failure> + Send + Sync>;
+
 /// Answers `GET`, `PUT` and `PATCH` of a scale.
 pub(crate) async fn scale(call: &Call<'_>, verb: &str, body: &Bytes) -> Result<Response, Failure> {
     let paths = paths(call)?;
     let query = &call.ctx.info.query;
-    let change_of: Box<dyn Fn(&Value) -> Result<Value, Failure> + Send + Sync> = match verb {
+    let change_of: Change = match verb {
         "get" => {
             let revision = options::revision(query.get("resourceVersion").unwrap_or_default())?;
             let view = reads::not_older_than(&call.api.replica, revision).await?;

@@ -96,9 +96,9 @@ impl Selection {
 
 impl BodyField {
     fn value(&self, object: &Value) -> String {
-        let found = self.path.iter().try_fold(object, |at, step| match at {
-            Value::Array(items) => items.get(step.parse::<usize>().ok()?),
-            other => other.get(step),
+        let found = self.path.iter().try_fold(object, |at, step| match at.as_array() {
+            Some(items) => items.get(step.parse::<usize>().ok()?),
+            None => at.get(step),
         });
         match found {
             Some(Value::String(text)) => text.clone(),

@@ -113,7 +113,7 @@ async fn once(
         Command::Delete { key, precondition }
     } else {
         let claims = served.strategy.claims(&new);
-        Command::Update { key, object: writing.stored(&new), precondition, claims }
+        Command::Update { key, object: served.stored(&mut new), precondition, claims }
     };
     match writing.propose(command).await? {
         Outcome::Rejected(
@@ -126,11 +126,11 @@ async fn once(
             writing.after(Change::Deleted(&new));
             Ok(Some(Written::Shown { value: new, created: false }))
         }
-        outcome => {
-            let Ok(Some(object)) = outcome.into_object() else {
-                return Err(Status::internal("the store answered an update with no object"));
-            };
-            writing.after(Change::Stored(&served.value(&object)?));
+        Outcome::Created(_) | Outcome::Batch(_) => {
+            Err(Status::internal("the store answered an update with something else"))
+        }
+        Outcome::Updated(object) => {
+            writing.after(Change::Stored(&new));
             Ok(Some(Written::Stored { object, created: false }))
         }
     }

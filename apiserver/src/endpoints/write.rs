@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
 use litek8s_machinery::apply::Writer;
-use litek8s_machinery::field::{FieldError, FieldErrorKind};
 use litek8s_machinery::status::Status;
 use litek8s_machinery::validate;
 use litek8s_raft::ProposeError;
@@ -14,7 +13,7 @@ use litek8s_store::{Command, Object, Outcome, Rejection, View};
 use serde_json::Value;
 
 use super::options::WriteOptions;
-use super::{Call, answer, metadata};
+use super::{Call, answer, metadata, ratchet};
 use crate::response::{Failure, Response};
 use crate::strategy::{Change, WriteContext};
 
@@ -108,32 +107,18 @@ impl<'a> Writing<'a> {
         old: Option<&Value>,
     ) -> Result<(), Failure> {
         let served = &self.call.served;
-        let mut errors = validate::object_meta(object, served.resource.namespaced, &served.resource.kind);
-        errors.extend(validate::structural(served.resource.schema.get(), object));
-        if !served.resource.custom
-            && let Some(bad) = errors.iter().find(|e| e.kind == FieldErrorKind::TypeInvalid)
-        {
-            // A built-in type never gets this far upstream: its decoder fails.
-            let (kind, version) = (&served.resource.kind, &served.resource.version);
-            return Err(Status::bad_request(format!(
-                "{kind} in version \"{version}\" cannot be handled as a {kind}: {bad}"
-            )));
+        let mut errors = validate::object(&served.resource, object, old);
+        if let Some(old) = old.filter(|_| served.resource.custom) {
+            errors.retain(|error| !ratchet::is_old(error, object, old));
         }
-        if let Some(old) = old {
-            errors.extend(finalizers_only_shrink(object, old));
-        }
-        if errors.is_empty() {
-            errors = served.strategy.validate(cx, object, old);
+        // Rules are written for objects that fit their schema.
+        if errors.is_empty() || !served.resource.custom {
+            errors.extend(served.strategy.validate(cx, object, old));
         }
         if errors.is_empty() {
             return Ok(());
         }
         Err(Status::invalid(&self.call.group_kind(), metadata::text(object, "name"), &errors))
-    }
-
-    /// The bytes to store.
-    pub(crate) fn stored(&self, object: &Value) -> Bytes {
-        self.call.served.stored(object)
     }
 
     /// Proposes a command; a rejection is an `Ok` for the verb to judge.
@@ -169,17 +154,4 @@ pub(crate) fn rejected(call: &Call<'_>, name: &str, rejection: &Rejection) -> Fa
         Rejection::Fenced => Status::service_unavailable("the writer's term is over").retry_after(1),
         Rejection::Malformed(why) => Status::internal(why),
     }
-}
-
-fn finalizers_only_shrink(object: &Value, old: &Value) -> Option<FieldError> {
-    if !metadata::is_deleting(old) {
-        return None;
-    }
-    let before = metadata::finalizers(old);
-    let added: Vec<&str> = metadata::finalizers(object).into_iter().filter(|f| !before.contains(f)).collect();
-    (!added.is_empty()).then(|| {
-        let list = added.iter().map(|f| format!("{f:?}")).collect::<Vec<_>>().join(", ");
-        let detail = "no new finalizers can be added if the object is being deleted, found new finalizers";
-        FieldError::forbidden("metadata.finalizers", format!("{detail} []string{{{list}}}"))
-    })
 }

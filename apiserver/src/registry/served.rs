@@ -105,14 +105,14 @@ impl Served {
         }
     }
 
-    /// The bytes to store for what this version shows: without a resource version, in the storage version.
-    pub(crate) fn stored(&self, shown: &Value) -> Bytes {
-        let mut value = shown.clone();
+    /// The bytes to store for what this version shows, which becomes what is stored: without a resource version, in
+    /// the storage version.
+    pub(crate) fn stored(&self, value: &mut Value) -> Bytes {
         if let Some(metadata) = value["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
         }
         if let Some(stored) = &self.resource.stored {
-            rename(&mut value, stored.renames.iter().map(|(ours, theirs)| (&**ours, &**theirs)));
+            rename(value, stored.renames.iter().map(|(ours, theirs)| (&**ours, &**theirs)));
         }
         value["apiVersion"] = Value::from(&*self.storage_version);
         Bytes::from(value.to_string())

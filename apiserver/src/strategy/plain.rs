@@ -10,7 +10,7 @@ use super::namespace::Namespace;
 use super::pod::Pod;
 use super::rbac::Rbac;
 use super::service::Service;
-use super::workload::Workload;
+use crate::extensions::Definitions;
 
 /// A kind with traits and no behaviour.
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(crate) fn for_builtin(resource: &Resource) -> Arc<dyn Strategy> {
         ("", "pods") => Arc::new(Pod),
         ("", "services") => Arc::new(Service),
         ("", "configmaps" | "secrets") => Arc::new(Config { secret: *resource.plural == *"secrets" }),
-        ("apps", "deployments" | "replicasets" | "daemonsets" | "statefulsets") => Arc::new(Workload),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => Arc::new(Definitions::default()),
         ("rbac.authorization.k8s.io", _) => Arc::new(Rbac),
         ("", "nodes") => Arc::new(Plain { keeps_status: true, ..Plain::default() }),
         (

@@ -1,7 +1,6 @@
-//! Pods: the phase they begin in, their QoS class, what of them may change, and the grace they get.
+//! Pods: the phase they begin in, their QoS class, what their subresources change, and the grace they get.
 
-use litek8s_machinery::field::FieldError;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Strategy, WriteContext};
 use crate::endpoints::metadata;
@@ -44,34 +43,6 @@ impl Strategy for Pod {
         Ok(())
     }
 
-    fn validate(&self, cx: &WriteContext<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        let spec = &object["spec"];
-        if spec["containers"].as_array().is_none_or(Vec::is_empty) {
-            errors.push(FieldError::required("spec.containers", ""));
-        }
-        for list in ["initContainers", "containers"] {
-            for (at, container) in spec[list].as_array().into_iter().flatten().enumerate() {
-                for field in ["name", "image"] {
-                    if container[field].as_str().unwrap_or_default().is_empty() {
-                        errors.push(FieldError::required(format!("spec.{list}[{at}].{field}"), ""));
-                    }
-                }
-            }
-        }
-        if let Some(old) = old
-            && cx.subresource.is_empty()
-            && mutable_masked(spec) != mutable_masked(&old["spec"])
-        {
-            let detail = "pod updates may not change fields other than `spec.containers[*].image`,\
-                          `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only \
-                          additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set \
-                          to 1 if it was previously negative)";
-            errors.push(FieldError::forbidden("spec", detail));
-        }
-        errors
-    }
-
     fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
         let phase = object["status"]["phase"].as_str().unwrap_or_default();
         let node = object["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -91,29 +62,6 @@ fn keep_all_but(object: &mut Value, old: &Value, field: &str) {
     *object = old.clone();
     metadata::object(object, "spec")[field] = changed;
     metadata::set(object, "managedFields", managed);
-}
-
-/// The spec without what an update may change, and without what the scheduler and defaults fill in.
-fn mutable_masked(spec: &Value) -> Map<String, Value> {
-    let mut map = spec.as_object().cloned().unwrap_or_default();
-    for list in ["containers", "initContainers"] {
-        for container in map.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(container) = container.as_object_mut() {
-                container.remove("image");
-            }
-        }
-    }
-    for field in [
-        "activeDeadlineSeconds",
-        "tolerations",
-        "terminationGracePeriodSeconds",
-        "schedulingGates",
-        "nodeName",
-    ] {
-        map.remove(field);
-    }
-    map.retain(|_, value| !value.is_null());
-    map
 }
 
 /// `Guaranteed` when every container limits cpu and memory to what it requests, `BestEffort` when none says anything.

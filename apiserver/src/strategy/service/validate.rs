@@ -1,12 +1,11 @@
-//! What is wrong with a Service beyond its schema.
+//! What is wrong with a Service beyond its schema and the table of rules.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use litek8s_machinery::field::FieldError;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{is_headless, kind, protocol};
+use super::{is_headless, kind};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
@@ -21,7 +20,6 @@ pub(super) fn service(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if ports.is_empty() && !is_headless(object) && kind(object) != "ExternalName" {
         errors.push(FieldError::required("spec.ports", ""));
     }
-    check_ports(ports, &mut errors);
     for (at, ip) in spec["externalIPs"].as_array().into_iter().flatten().enumerate() {
         let text = ip.as_str().unwrap_or_default();
         let path = format!("spec.externalIPs[{at}]");
@@ -33,9 +31,6 @@ pub(super) fn service(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
             }
         }
     }
-    if kind(object) == "ExternalName" && spec["externalName"].as_str().unwrap_or_default().is_empty() {
-        errors.push(FieldError::required("spec.externalName", ""));
-    }
     if !spec["loadBalancerClass"].is_null() && kind(object) != "LoadBalancer" {
         errors.push(FieldError::forbidden(
             "spec.loadBalancerClass",
@@ -46,38 +41,6 @@ pub(super) fn service(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         check_change(object, old, &mut errors);
     }
     errors
-}
-
-fn check_ports(ports: &[Value], errors: &mut Vec<FieldError>) {
-    let mut names = BTreeSet::new();
-    let mut numbers = BTreeSet::new();
-    for (at, port) in ports.iter().enumerate() {
-        let name = port["name"].as_str().unwrap_or_default();
-        if name.is_empty() && ports.len() > 1 {
-            errors.push(FieldError::required(format!("spec.ports[{at}].name"), ""));
-        } else if !name.is_empty() && !names.insert(name) {
-            errors.push(FieldError::duplicate(format!("spec.ports[{at}].name"), name));
-        }
-        let number = port["port"].as_i64().unwrap_or(0);
-        if !(1..=65535).contains(&number) {
-            let detail = "must be between 1 and 65535, inclusive";
-            errors.push(FieldError::invalid(format!("spec.ports[{at}].port"), number, detail));
-        }
-        let protocol = protocol(port);
-        if !matches!(protocol, "TCP" | "UDP" | "SCTP") {
-            errors.push(FieldError::not_supported(
-                format!("spec.ports[{at}].protocol"),
-                protocol,
-                ["SCTP", "TCP", "UDP"],
-            ));
-        }
-        if !numbers.insert((protocol, number)) {
-            errors.push(FieldError::duplicate(
-                format!("spec.ports[{at}]"),
-                json!({"protocol": protocol, "port": number}),
-            ));
-        }
-    }
 }
 
 /// Addresses that can be nobody's.
