@@ -52,6 +52,16 @@ impl<'a> Path<'a> {
         matches!(self.segment, Segment::Root)
     }
 
+    /// Whether this is the object itself.
+    pub(crate) fn is_top(&self) -> bool {
+        self.is_root()
+    }
+
+    /// Whether the last part is this field.
+    pub(crate) fn ends_with(&self, field: &str) -> bool {
+        matches!(self.segment, Segment::Field(name) if name == field)
+    }
+
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = self.parent.filter(|parent| !parent.is_root());
         if let Some(parent) = inner {
@@ -153,7 +163,12 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    fn with(kind: FieldErrorKind, path: impl ToString, bad: Option<Value>, detail: impl Into<String>) -> Self {
+    fn with(
+        kind: FieldErrorKind,
+        path: impl ToString,
+        bad: Option<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self { kind, path: path.to_string(), bad_value: bad, detail: detail.into() }
     }
 
@@ -322,7 +337,10 @@ mod tests {
             (FieldError::required("spec.x", ""), "spec.x: Required value"),
             (FieldError::invalid("a", "b", "too odd"), r#"a: Invalid value: "b": too odd"#),
             (FieldError::invalid("a", 5, ""), "a: Invalid value: 5"),
-            (FieldError::invalid("a", json!({"k": "<v>"}), "no"), r#"a: Invalid value: {"k":"\u003cv\u003e"}: no"#),
+            (
+                FieldError::invalid("a", json!({"k": "<v>"}), "no"),
+                r#"a: Invalid value: {"k":"\u003cv\u003e"}: no"#,
+            ),
             (
                 FieldError::not_supported("p", "x", ["TCP", "UDP"]),
                 r#"p: Unsupported value: "x": supported values: "TCP", "UDP""#,

@@ -1,11 +1,21 @@
 //! Kubernetes object machinery as pure functions: types as data, patches, apply, validation, tables; never I/O.
 
-pub mod apply;
 pub mod field;
 pub mod gvk;
+pub mod status;
+
+pub mod resource;
+pub mod schema;
+pub mod types;
+
+pub mod decode;
+pub mod defaults;
+pub mod jsonpath;
+pub mod protobuf;
+pub mod validate;
+
+pub mod selector;
+
+pub mod apply;
 pub mod managed;
 pub mod patch;
-pub mod schema;
-pub mod selector;
-pub mod status;
-pub mod types;

@@ -1,11 +1,17 @@
 //! What a type looks like: the one description that decoding, pruning, defaulting, validation, patches, apply,
 //! tables and OpenAPI all read. Built-in types come from the table in [`crate::types`], custom ones from their CRD.
 
+mod crd;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use regex::Regex;
 use serde_json::{Number, Value};
+
+pub use crd::{from_crd, from_crd_at};
+
+use crate::defaults::DefaultRule;
 
 /// The JSON type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -254,6 +260,8 @@ pub struct Schema {
     pub constraints: Option<Box<Constraints>>,
     /// Rules in CEL.
     pub rules: Vec<Rule>,
+    /// Defaults that depend on other fields; built-in types only.
+    pub defaulting: Vec<DefaultRule>,
 }
 
 impl Schema {

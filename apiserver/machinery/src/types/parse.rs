@@ -18,9 +18,12 @@ pub(super) fn schema(name: &str, flags: &str, fields: &str) -> Schema {
         }
     }
     schema.description = describe::kind(name);
+    schema.defaulting = crate::defaults::rules(name);
     for line in fields.lines() {
         let mut words = line.trim_start().splitn(4, ' ');
-        let (Some(field), Some(number), Some(ty)) = (words.next(), words.next(), words.next()) else { continue };
+        let (Some(field), Some(number), Some(ty)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
         let number = number.parse().unwrap_or(0);
         if field == "+" {
             inline(&mut schema, number, ty);
@@ -40,22 +43,22 @@ fn inline(schema: &mut Schema, number: u32, ty: &str) {
     let Some(ty) = TypeName::find(ty) else { return };
     let inner = ty.schema();
     for (name, property) in &inner.properties {
-        let number = if number == 0 { property.number } else { 0 };
-        schema.properties.insert(name.clone(), Property { number, ..property.clone() });
+        schema.properties.insert(name.clone(), Property { number: 0, ..property.clone() });
     }
     schema.required.extend(inner.required.iter().cloned());
+    schema.defaulting.extend(inner.defaulting.iter().cloned());
     if number > 0 {
         schema.inlined.push(Inlined { number, ty });
     }
 }
 
-/// What stands behind the type of a field.
+/// The words behind the type of a field.
 #[derive(Default)]
 struct Flags<'a> {
     required: bool,
     zero: Zero,
     list: Option<ListType>,
-    atomic_map: bool,
+    map: Option<MapType>,
     merge_key: Option<&'a str>,
     strategy: Option<&'a str>,
     default: Option<Value>,
@@ -69,7 +72,8 @@ impl<'a> Flags<'a> {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("r", _) => flags.required = true,
                 ("z", _) => flags.zero = Zero::Absent,
-                ("mt", "atomic") => flags.atomic_map = true,
+                ("mt", "atomic") => flags.map = Some(MapType::Atomic),
+                ("mt", _) => flags.map = Some(MapType::Granular),
                 ("lt", "set") => flags.list = Some(ListType::Set),
                 ("lt", kind) => {
                     let keys = kind.strip_prefix("map:").unwrap_or("");
@@ -116,15 +120,15 @@ impl<'a> Flags<'a> {
     /// The type with what the field adds to it: list type, map type, enum.
     fn typed(&self, ty: &str) -> SchemaRef {
         let reference = type_of(ty);
-        if self.list.is_none() && !self.atomic_map && self.enumeration.is_empty() {
+        if self.list.is_none() && self.map.is_none() && self.enumeration.is_empty() {
             return reference;
         }
         let mut schema = reference.get().clone();
         if let Some(list) = &self.list {
             schema.list = list.clone();
         }
-        if self.atomic_map {
-            schema.map = MapType::Atomic;
+        if let Some(map) = self.map {
+            schema.map = map;
         }
         if !self.enumeration.is_empty() {
             let constraints = Constraints { enumeration: self.enumeration.clone(), ..Constraints::default() };
@@ -137,7 +141,8 @@ impl<'a> Flags<'a> {
 /// A type expression: `[T]` a list, `{T}` a map, `~[T]` a list in a message of its own, a scalar, or a type's name.
 fn type_of(text: &str) -> SchemaRef {
     if let Some(inner) = text.strip_prefix("~[").and_then(|rest| rest.strip_suffix(']')) {
-        let list = Schema { items: Some(type_of(inner)), wire: Wire::ItemsMessage, ..Schema::of(Type::Array) };
+        let list =
+            Schema { items: Some(type_of(inner)), wire: Wire::ItemsMessage, ..Schema::of(Type::Array) };
         return list.into();
     }
     if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -148,10 +153,8 @@ fn type_of(text: &str) -> SchemaRef {
     }
     match SCALARS.iter().position(|(name, ..)| *name == text) {
         Some(place) => SchemaRef::Inline(scalars()[place].clone()),
-        None => TypeName::find(text).map_or_else(
-            || Schema { preserve_unknown: true, ..Schema::default() }.into(),
-            SchemaRef::Type,
-        ),
+        None => TypeName::find(text)
+            .map_or_else(|| Schema { preserve_unknown: true, ..Schema::default() }.into(), SchemaRef::Type),
     }
 }
 
@@ -186,7 +189,8 @@ fn scalars() -> &'static [Arc<Schema>] {
             Arc::new(Schema {
                 wire,
                 format: (!format.is_empty()).then(|| format.into()),
-                preserve_unknown: matches!(ty, Type::Any) || matches!(wire, Wire::RawExtension | Wire::RawJson),
+                preserve_unknown: matches!(ty, Type::Any)
+                    || matches!(wire, Wire::RawExtension | Wire::RawJson),
                 map: if wire == Wire::RawJson { MapType::Atomic } else { MapType::Granular },
                 ..Schema::of(ty)
             })
