@@ -142,8 +142,7 @@ impl Status {
 
     /// 404: no such path or resource.
     pub fn unknown_resource() -> Self {
-        let mut status =
-            Self::new(404, Reason::NotFound, "the server could not find the requested resource");
+        let mut status = Self::new(404, Reason::NotFound, "the server could not find the requested resource");
         status.details = Some(Box::default());
         status
     }
@@ -235,14 +234,14 @@ impl Status {
 
     /// 405: the resource has no such verb.
     pub fn method_not_allowed(resource: &GroupResource, action: &str) -> Self {
-        let message = format!("{action} is not supported on resources of kind {}", quote(&resource.to_string()));
+        let message =
+            format!("{action} is not supported on resources of kind {}", quote(&resource.to_string()));
         Self::new(405, Reason::MethodNotAllowed, message).on(resource, "")
     }
 
     /// 406: no media type that the client accepts.
     pub fn not_acceptable<S: AsRef<str>>(accepted: &[S]) -> Self {
-        let message =
-            format!("only the following media types are accepted: {}", join(accepted));
+        let message = format!("only the following media types are accepted: {}", join(accepted));
         Self::new(406, Reason::NotAcceptable, message)
     }
 
@@ -360,9 +359,12 @@ impl Details {
 /// The Status of a success, as a delete answers it.
 pub fn success(resource: &GroupResource, name: &str, uid: &str) -> Value {
     let mut details = json!({});
-    for (field, text) in
-        [("name", name), ("group", resource.group.as_ref()), ("kind", resource.resource.as_ref()), ("uid", uid)]
-    {
+    for (field, text) in [
+        ("name", name),
+        ("group", resource.group.as_ref()),
+        ("kind", resource.resource.as_ref()),
+        ("uid", uid),
+    ] {
         set(&mut details, field, text);
     }
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
