@@ -152,6 +152,8 @@ fn addresses_and_networks_are_read_strictly() {
         ("/spec/networkCIDR", json!("203.0.113.0/33"), "must be a network such as"),
         ("/spec/sourceCIDRs", json!(["10.1.2.3/8"]), "did you mean 10.0.0.0/8?"),
         ("/spec/sourceCIDRs", json!(["010.0.0.0/8"]), "without leading zeros"),
+        ("/spec/sourceCIDRs", json!(["10.0.0.010/32"]), "without leading zeros"),
+        ("/spec/sourceCIDRs", json!(["10.0.0.0/08"]), "without leading zeros"),
         ("/spec/sourceCIDRs", json!(["fd00::/8"]), "same address family"),
         ("/spec/interface", json!("eth0/1"), "must be an interface name"),
         ("/spec/interface", json!("eth 0"), "must be an interface name"),

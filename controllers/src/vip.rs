@@ -1,0 +1,40 @@
+//! Virtual IPs: which node holds which address of which Service.
+//!
+//! [`decide`] is pure: facts and what is remembered in, changes with their reasons out. Everything around it gathers the
+//! facts and does what the decision says.
+
+mod cidr;
+mod facts;
+
+mod config;
+mod marks;
+mod names;
+mod networks;
+
+mod claims;
+mod endpoints;
+mod refusal;
+
+mod allocate;
+mod board;
+mod egress;
+mod memory;
+mod quota;
+mod rebalance;
+
+mod changes;
+mod decide;
+mod decision;
+mod report;
+
+#[cfg(test)]
+mod fixture;
+
+pub use decide::decide;
+pub use decision::{Action, Decision, Note, NoteKind, Subject};
+pub use facts::{
+    AddressFact, ConfigFact, EndpointFact, Facts, NetworkFact, NodeFact, ServiceFact, Terminating,
+};
+pub use memory::Memory;
+pub use refusal::Refusal;
+pub use report::{AddressReport, ConfigReport, NetworkReport, ServiceReport, Verdict};

@@ -1,0 +1,167 @@
+//! What a decision says: changes with their reasons, what to tell people, and when to decide again.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use litek8s_crds::{VipAddress, VipEndpoint, VipService};
+
+use super::memory::Memory;
+use super::report::{ConfigReport, NetworkReport, ServiceReport};
+
+/// A decision. Printed, it explains itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// What to change, in this order.
+    pub actions: Vec<Action>,
+    /// Events that do not belong to a change.
+    pub notes: Vec<Note>,
+    /// What is to be said of the VipConfig, when there is one.
+    pub config: Option<ConfigReport>,
+    /// What is to be said of the VipNetworks.
+    pub networks: Vec<NetworkReport>,
+    /// What is to be said of the Services.
+    pub services: Vec<ServiceReport>,
+    /// When to decide again though nothing changed.
+    pub wake: Option<Timestamp>,
+    /// What the next decision has to know.
+    pub memory: Memory,
+}
+
+/// A change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Delete this VipAddress and no other of its name.
+    Delete {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its UID.
+        uid: String,
+        /// Why, in words.
+        why: String,
+    },
+    /// Make a VipAddress.
+    Create {
+        /// The whole object.
+        address: Box<VipAddress>,
+        /// The Event once it is made.
+        note: Note,
+    },
+    /// Set the pods that leave with a VIP.
+    Map {
+        /// The VipAddress's namespace.
+        namespace: String,
+        /// The VipAddress's name.
+        name: String,
+        /// The VipAddress's UID.
+        uid: String,
+        /// The pods.
+        endpoints: Vec<VipEndpoint>,
+    },
+}
+
+/// What an Event is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A Service.
+    Service(VipService, String),
+    /// A VipNetwork.
+    Network(String, String),
+}
+
+/// The reasons of Events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoteKind {
+    /// A VIP got a place.
+    VipAssigned,
+    /// A VIP went to another node.
+    VipMoved,
+    /// A VIP has no place.
+    VipUnplaced,
+    /// A VIP belongs to somebody else.
+    VipConflict,
+    /// A VipNetwork is not in force.
+    NetworkDisabled,
+}
+
+impl NoteKind {
+    /// The Event's reason.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::VipAssigned => "VipAssigned",
+            Self::VipMoved => "VipMoved",
+            Self::VipUnplaced => "VipUnplaced",
+            Self::VipConflict => "VipConflict",
+            Self::NetworkDisabled => "NetworkDisabled",
+        }
+    }
+
+    /// Whether it is bad news.
+    pub fn warning(self) -> bool {
+        match self {
+            Self::VipAssigned | Self::VipMoved => false,
+            Self::VipUnplaced | Self::VipConflict | Self::NetworkDisabled => true,
+        }
+    }
+}
+
+/// An Event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// What it is about.
+    pub subject: Subject,
+    /// Its reason.
+    pub kind: NoteKind,
+    /// Its text.
+    pub message: String,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delete { namespace, name, why, .. } => {
+                write!(formatter, "delete {namespace}/{name}: {why}")
+            }
+            Self::Create { address, note } => {
+                let spec = &address.spec;
+                let (namespace, name) = (&spec.service.namespace, address.metadata.name.as_deref());
+                write!(
+                    formatter,
+                    "create {namespace}/{} on {}: {} mark {:#x} table {} priority {}: {}",
+                    name.unwrap_or_default(),
+                    spec.node,
+                    spec.virtual_cidr,
+                    spec.firewall_mark,
+                    spec.route_table,
+                    spec.routing_priority,
+                    note.message
+                )
+            }
+            Self::Map { namespace, name, endpoints, .. } => {
+                write!(formatter, "map {namespace}/{name}:")?;
+                endpoints.iter().try_for_each(|endpoint| write!(formatter, " {}", endpoint.address))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(config) = &self.config {
+            writeln!(formatter, "vipconfig default: {}", config.verdict)?;
+        }
+        for network in &self.networks {
+            writeln!(formatter, "vipnetwork {}: {}", network.name, network.ready)?;
+            network.warnings.iter().try_for_each(|warning| writeln!(formatter, "  {warning}"))?;
+        }
+        for service in &self.services {
+            let key = &service.key;
+            writeln!(formatter, "service {}/{}: {}", key.namespace, key.name, service.verdict)?;
+            for address in &service.addresses {
+                writeln!(formatter, "  {}: {}", address.text, address.explanation)?;
+            }
+        }
+        self.actions.iter().try_for_each(|action| writeln!(formatter, "{action}"))
+    }
+}
