@@ -70,7 +70,7 @@ pub async fn ensure(api: &Api, serving: SocketAddr, term: u64) -> Result<(), Boo
                 Rejection::AlreadyExists | Rejection::RevisionMismatch { .. } | Rejection::NotFound,
             ) => {}
             Outcome::Rejected(other) => return Err(BootstrapError::Store(other.to_string())),
-            _ => {
+            Outcome::Created(_) | Outcome::Updated(_) | Outcome::Deleted(_) | Outcome::Batch(_) => {
                 tracing::info!(objects = count, "the cluster's first objects are written");
                 return Ok(());
             }

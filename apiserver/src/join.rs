@@ -83,9 +83,12 @@ where
         life: NODE_LIFE,
     };
     let signed = join.authority.sign_request(&request.csr, &leaf, SystemTime::from(now));
-    let certificate = signed.map_err(|error| match error {
-        PkiError::Request(_) => Status::bad_request(error.to_string()),
-        other => Status::internal(other),
+    let certificate = signed.map_err(|error| {
+        if matches!(error, PkiError::Request(_)) {
+            Status::bad_request(error.to_string())
+        } else {
+            Status::internal(error)
+        }
     })?;
     tracing::info!(node = request.node_name, "signed a node certificate");
     Ok(json!({"certificate": certificate, "ca": join.authority.pem()}))

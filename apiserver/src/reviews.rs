@@ -11,6 +11,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use litek8s_machinery::decode;
+use litek8s_machinery::resource::type_of;
 use litek8s_machinery::status::Status;
 use serde_json::{Value, json};
 
@@ -111,7 +112,11 @@ fn answer(api: &Api, ctx: &RequestContext, headers: &HeaderMap, body: &Bytes) ->
     }
     object["metadata"]["creationTimestamp"] = match question {
         Question::TokenRequest | Question::Myself => Value::from(seconds(api.clock.now())),
-        _ => Value::Null,
+        Question::SelfAccess
+        | Question::Access
+        | Question::LocalAccess
+        | Question::Rules
+        | Question::Token => Value::Null,
     };
     Ok(object)
 }
@@ -120,10 +125,15 @@ fn answer(api: &Api, ctx: &RequestContext, headers: &HeaderMap, body: &Bytes) ->
 fn read(headers: &HeaderMap, body: &Bytes, version: &str, kind: &str) -> Result<Value, Status> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let limits = decode::Limits { bytes: MAX_BODY, ..decode::Limits::default() };
     let decoded = match media.as_str() {
-        "" | "application/json" => decode::from_json(body).map(|d| d.value).map_err(|e| e.to_string()),
-        "application/yaml" => decode::from_yaml(body).map(|d| d.value).map_err(|e| e.to_string()),
-        "application/vnd.kubernetes.protobuf" => decode::from_protobuf(body).map_err(|e| e.to_string()),
+        "" | "application/json" => {
+            decode::from_json(body, &limits).map(|d| d.value).map_err(|e| e.to_string())
+        }
+        "application/yaml" => decode::from_yaml(body, &limits).map(|d| d.value).map_err(|e| e.to_string()),
+        "application/vnd.kubernetes.protobuf" => {
+            decode::from_protobuf(body, &type_of).map_err(|e| e.to_string())
+        }
         _ => {
             let accepted = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
             return Err(Status::unsupported_media_type(&accepted));

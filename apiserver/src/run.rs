@@ -3,7 +3,7 @@
 mod identities;
 mod leader;
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ pub use leader::{Access, OnLeader};
 use crate::api::{Api, SystemClock};
 use crate::authentication::InProcess;
 use crate::authorization::Authorizer;
+use crate::extensions;
 use crate::filters::{InFlight, Stack};
 use crate::health::Health;
 use crate::join::{Join, open_token};
@@ -78,6 +79,8 @@ impl Server {
             metrics,
             shutdown: CancellationToken::new(),
         });
+        // A recovered store serves its custom resources from the first request on.
+        extensions::load(&api);
         let stack = Stack {
             api,
             in_process: InProcess::default(),
@@ -122,6 +125,7 @@ impl Server {
         };
         background.spawn(lead.run(stop.clone()));
         background.spawn(identities.renew(serving, stop.clone()));
+        background.spawn(extensions::follow(stack.api.clone(), stop.clone()));
         shutdown.cancelled().await;
         stop_in_order(&options, &stack.health, &stack.api, &drain, &connections, &stop).await;
         background.close();
@@ -201,8 +205,8 @@ fn advertised(options: &Options, addresses: &[SocketAddr]) -> SocketAddr {
 /// The address that packets to the outside would have; a UDP socket that is connected sends nothing.
 fn outward_address(any: IpAddr) -> IpAddr {
     let (from, to, loopback) = match any {
-        IpAddr::V4(_) => ("0.0.0.0:0", "192.0.2.1:9", IpAddr::from([127, 0, 0, 1])),
-        IpAddr::V6(_) => ("[::]:0", "[2001:db8::1]:9", IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])),
+        IpAddr::V4(_) => ("0.0.0.0:0", "192.0.2.1:9", IpAddr::from(Ipv4Addr::LOCALHOST)),
+        IpAddr::V6(_) => ("[::]:0", "[2001:db8::1]:9", IpAddr::from(Ipv6Addr::LOCALHOST)),
     };
     let found = UdpSocket::bind(from).and_then(|socket| {
         socket.connect(to)?;

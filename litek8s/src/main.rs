@@ -1,3 +1,55 @@
 //! The litek8s binary: parses flags and calls one library's `run`; never has behaviour of its own.
 
-fn main() {}
+mod apiserver;
+mod cli;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+/// The fewest threads that answer requests: one may be busy with a long list.
+const LEAST_THREADS: usize = 2;
+
+fn main() -> ExitCode {
+    // Before anything of TLS: every library finds the one provider.
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        return fail(&anyhow::anyhow!("a TLS provider was installed before"));
+    }
+    let cli = Cli::parse();
+    match start(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+/// One clear line.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("litek8s: {error:#}");
+    ExitCode::FAILURE
+}
+
+fn start(cli: Cli) -> anyhow::Result<()> {
+    litek8s_daemon::logging::init(cli.log_format, &cli.log)?;
+    let cores = std::thread::available_parallelism().map_or(LEAST_THREADS, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.max(LEAST_THREADS))
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let shutdown = litek8s_daemon::shutdown::on_signals()?;
+        match cli.command {
+            Command::Apiserver(options) => apiserver::run(options, shutdown).await,
+            Command::Dev(options) => litek8s_lab::run(options, shutdown).await,
+            Command::Version => {
+                println!("litek8s {} (Kubernetes {})", env!("CARGO_PKG_VERSION"), kubernetes());
+                Ok(())
+            }
+        }
+    })
+}
+
+fn kubernetes() -> String {
+    litek8s_apiserver::version::git_version()
+}

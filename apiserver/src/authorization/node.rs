@@ -9,7 +9,7 @@ use super::{Attributes, Authorizer, Decision};
 use crate::request::UserInfo;
 
 /// The namespace of the nodes' Leases.
-pub const LEASE_NAMESPACE: &str = "kube-node-lease";
+const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// The group of the VIP kinds.
 const VIP_GROUP: &str = "netwrangler.dev";
 /// Labels that say what a node may carry traffic or workloads for: only an administrator sets them.

@@ -37,7 +37,8 @@ impl Query {
 
 /// Decodes percent escapes; bytes that are not UTF-8 become the replacement character.
 pub(super) fn decode(text: &str, plus_is_space: bool) -> String {
-    if !text.contains('%') && !(plus_is_space && text.contains('+')) {
+    let plain = |c: char| c != '%' && !(plus_is_space && c == '+');
+    if text.chars().all(plain) {
         return text.to_owned();
     }
     let bytes = text.as_bytes();

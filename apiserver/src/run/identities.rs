@@ -1,6 +1,6 @@
 //! The server's certificates and the administrator's kubeconfig: made at the start, renewed while serving.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -122,8 +122,7 @@ impl Identities {
 }
 
 fn server_leaf(options: &Options, addresses: &[SocketAddr], advertised: IpAddr) -> Leaf {
-    let mut ips: Vec<IpAddr> =
-        vec![[127, 0, 0, 1].into(), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]), advertised];
+    let mut ips: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), advertised];
     ips.extend(addresses.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified()));
     ips.extend(options.service_cidr.iter().filter_map(api_service_address));
     let mut hostnames: Vec<String> = SERVICE_NAMES.iter().map(|name| (*name).to_owned()).collect();
@@ -157,9 +156,8 @@ fn unique<T: PartialEq>(items: Vec<T>) -> Vec<T> {
 /// The URL of a listening address, from this machine.
 fn reachable(address: &SocketAddr) -> String {
     let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
-        ip => ip,
+        IpAddr::V4(ip) => IpAddr::V4(if ip.is_unspecified() { Ipv4Addr::LOCALHOST } else { ip }),
+        IpAddr::V6(ip) => IpAddr::V6(if ip.is_unspecified() { Ipv6Addr::LOCALHOST } else { ip }),
     };
     format!("https://{}", SocketAddr::new(ip, address.port()))
 }

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::Api;
 use crate::authentication::InProcess;
 use crate::health::Health;
-use crate::{authorization, bootstrap};
+use crate::{authorization, bootstrap, lifecycle};
 
 /// How long to wait before the first objects are tried again.
 const RETRY: Duration = Duration::from_millis(200);
@@ -85,6 +85,7 @@ impl Leader {
         self.health.set_bootstrapped();
         let tasks = TaskTracker::new();
         tasks.spawn(authorization::aggregate_cluster_roles(self.api.replica.clone(), term, over.clone()));
+        tasks.spawn(lifecycle::run(self.api.clone(), term, over.clone()));
         let token = self.in_process.for_term(term);
         if let Some(on_leader) = &self.on_leader {
             let access = Access {

@@ -1,0 +1,52 @@
+//! The command line: one subcommand for each library.
+
+use clap::{Parser, Subcommand};
+use litek8s_daemon::logging::LogFormat;
+
+use crate::apiserver;
+
+/// A small Kubernetes API server, and the controllers and agents that work on it.
+#[derive(Debug, Parser)]
+#[command(name = "litek8s", version, propagate_version = false)]
+pub(crate) struct Cli {
+    /// What is logged, for example `info` or `info,litek8s_raft=debug`
+    #[arg(long, global = true, value_name = "FILTER", env = "LITEK8S_LOG", default_value = "info,openraft=warn")]
+    pub(crate) log: String,
+    /// How a log line looks: text or json
+    #[arg(long, global = true, value_name = "FORMAT", env = "LITEK8S_LOG_FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve the Kubernetes API, with the controllers on the leader
+    Apiserver(Box<apiserver::Arguments>),
+    /// A throw-away cluster of several nodes on this machine
+    Dev(litek8s_lab::Options),
+    /// Print the version
+    Version,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_controllers_can_be_left_out() {
+        let parse = |line: &str| match Cli::try_parse_from(line.split(' ')).unwrap().command {
+            Command::Apiserver(arguments) => arguments.controllers,
+            other => panic!("{other:?}"),
+        };
+        assert!(parse("litek8s apiserver"));
+        assert!(!parse("litek8s apiserver --controllers false"));
+    }
+}
