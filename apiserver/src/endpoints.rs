@@ -135,6 +135,9 @@ where
     if !verbs.iter().any(|verb| **verb == *info.verb) {
         return Err(Status::method_not_allowed(&gr, &info.verb));
     }
+    if let Some(text) = &served.resource.deprecation {
+        ctx.warnings.add(&**text);
+    }
     let call = Call { api, ctx, headers, served: served.clone(), output: output? };
     let reads = matches!(info.verb.as_str(), "get" | "list" | "watch");
     let body = if reads { Bytes::new() } else { read_body(body).await? };

@@ -1,6 +1,7 @@
 //! The verbs over a real store in a temporary directory, driven as a client would drive them.
 
 mod apply;
+mod custom;
 mod deletes;
 mod documents;
 mod lists;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Full};
 use litek8s_raft::{Config, Replica};
+use litek8s_store::Limits;
 use serde_json::{Value, json};
 
 use crate::api::{Api, SystemClock};
@@ -42,8 +44,14 @@ struct Answer {
 impl Server {
     /// A server with the namespaces `default` and `kube-system`.
     async fn start() -> Self {
+        Self::remembering(Limits::default()).await
+    }
+
+    /// The same with this much history.
+    async fn remembering(history: Limits) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let replica = Replica::open(Config::new(dir.path().join("data"), "test")).await.unwrap();
+        let config = Config { history, ..Config::new(dir.path().join("data"), "test") };
+        let replica = Replica::open(config).await.unwrap();
         let api = Arc::new(Api {
             replica,
             registry: Registry::new(),
