@@ -1,10 +1,13 @@
 //! A real server on loopback over a directory of its own, spoken to by TLS with every kind of credential.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
 #[path = "server/client.rs"]
 mod client;
 
 use client::{Client, Running, json_of};
 use http::{Method, StatusCode};
+use litek8s_apiserver::run::Access;
 use litek8s_daemon::pki::{inspect, key_and_request, sha256_fingerprint};
 use serde_json::{Value, json};
 
@@ -241,4 +244,30 @@ async fn a_watch_ends_in_order_when_the_server_stops() {
     let (body, ()) = tokio::join!(client::read(watch), server.stop());
     let first: Value = json_of(body.split(|b| *b == b'\n').next().unwrap());
     assert_eq!(first["type"], "ADDED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn controllers_of_this_process_act_under_a_role_of_their_own() {
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+    let server = Running::start_with(Some(std::sync::Arc::new(move |access: Access, over| {
+        let sender = sender.clone();
+        Box::pin(async move {
+            sender.send(access)?;
+            over.cancelled().await;
+            Ok(())
+        })
+    })))
+    .await;
+    let access = receiver.recv().await.unwrap();
+    assert!(access.ca_pem.starts_with("-----BEGIN CERTIFICATE-----"));
+    let controllers = server.anonymous().await.with_token(&access.token);
+    let me = controllers.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({})).await.json();
+    assert_eq!(me["status"]["userInfo"]["username"], "system:litek8s:controllers");
+    assert_eq!(controllers.get("/api/v1/services").await.code, StatusCode::OK);
+    assert_eq!(controllers.get("/api/v1/secrets").await.code, StatusCode::FORBIDDEN);
+    let event = json!({"metadata": {"generateName": "e-"}, "reason": "Tested",
+        "involvedObject": {"kind": "Namespace", "name": "default", "namespace": "default"}});
+    let made = controllers.post("/api/v1/namespaces/default/events", &event).await;
+    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    server.stop().await;
 }

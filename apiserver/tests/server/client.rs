@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use litek8s_apiserver::options::Options;
-use litek8s_apiserver::run::Server;
+use litek8s_apiserver::run::{OnLeader, Server};
 use litek8s_daemon::join_token::JoinToken;
 use litek8s_daemon::pki::{Identity, der_of_pem, key_and_request};
 use rustls_pki_types::pem::PemObject;
@@ -27,7 +27,7 @@ struct Flags {
 }
 
 /// A server of its own.
-pub struct Running {
+pub(crate) struct Running {
     directory: Arc<tempfile::TempDir>,
     address: SocketAddr,
     shutdown: CancellationToken,
@@ -36,11 +36,21 @@ pub struct Running {
 
 impl Running {
     /// Starts one in a fresh directory and waits until it is ready.
-    pub async fn start() -> Self {
-        Self::start_in(Arc::new(tempfile::tempdir().unwrap()), "127.0.0.1:0".parse().unwrap()).await
+    pub(crate) async fn start() -> Self {
+        Self::start_with(None).await
     }
 
-    async fn start_in(directory: Arc<tempfile::TempDir>, listen: SocketAddr) -> Self {
+    /// As `start`, with something that runs while the server leads.
+    pub(crate) async fn start_with(on_leader: Option<OnLeader>) -> Self {
+        let directory = Arc::new(tempfile::tempdir().unwrap());
+        Self::start_in(directory, "127.0.0.1:0".parse().unwrap(), on_leader).await
+    }
+
+    async fn start_in(
+        directory: Arc<tempfile::TempDir>,
+        listen: SocketAddr,
+        on_leader: Option<OnLeader>,
+    ) -> Self {
         let data = directory.path().join("data");
         let listen = listen.to_string();
         let flags =
@@ -49,7 +59,7 @@ impl Running {
         let server = Server::open(options).await.unwrap();
         let address = server.addresses()[0];
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(server.run(None, shutdown.clone()));
+        let task = tokio::spawn(server.run(on_leader, shutdown.clone()));
         let running = Self { directory, address, shutdown, task };
         for _ in 0..200 {
             if running.anonymous().await.get("/readyz").await.code == StatusCode::OK {
@@ -61,16 +71,16 @@ impl Running {
     }
 
     /// Stops it and waits for the end.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.shutdown.cancel();
         self.task.await.unwrap().unwrap();
     }
 
     /// Stops it and starts another one over its directory and port.
-    pub async fn restart(self) -> Self {
+    pub(crate) async fn restart(self) -> Self {
         let (directory, address) = (self.directory.clone(), self.address);
         self.stop().await;
-        Self::start_in(directory, address).await
+        Self::start_in(directory, address, None).await
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -82,22 +92,22 @@ impl Running {
     }
 
     /// The administrator's kubeconfig.
-    pub fn kubeconfig(&self) -> String {
+    pub(crate) fn kubeconfig(&self) -> String {
         self.file("admin.kubeconfig")
     }
 
     /// The token that nodes join with.
-    pub fn agent_token(&self) -> JoinToken {
+    pub(crate) fn agent_token(&self) -> JoinToken {
         self.file("agent-token").parse().unwrap()
     }
 
     /// The administrator's certificate.
-    pub fn admin_identity(&self) -> Identity {
+    pub(crate) fn admin_identity(&self) -> Identity {
         Identity { certificate: self.file("pki/admin.crt"), key: self.file("pki/admin.key") }
     }
 
     /// Joins as a node.
-    pub async fn node_identity(&self, name: &str) -> Identity {
+    pub(crate) async fn node_identity(&self, name: &str) -> Identity {
         let joining = key_and_request(name).unwrap();
         let body = json!({"nodeName": name, "csr": joining.request});
         let client = self.anonymous().await.with_token(&self.agent_token().reveal());
@@ -106,23 +116,27 @@ impl Running {
     }
 
     /// A client without credentials.
-    pub async fn anonymous(&self) -> Client {
+    pub(crate) async fn anonymous(&self) -> Client {
         self.client(None, false).await
     }
 
     /// A client with the administrator's certificate.
-    pub async fn admin(&self, http2: bool) -> Client {
+    pub(crate) async fn admin(&self, http2: bool) -> Client {
         let admin = self.admin_identity();
         self.client(Some((&admin.certificate, &admin.key)), http2).await
     }
 
     /// A client with a certificate and key.
-    pub async fn client(&self, identity: Option<(&str, &str)>, http2: bool) -> Client {
+    pub(crate) async fn client(&self, identity: Option<(&str, &str)>, http2: bool) -> Client {
         self.try_client(identity, http2).await.unwrap()
     }
 
     /// As `client`, when TLS may fail.
-    pub async fn try_client(&self, identity: Option<(&str, &str)>, http2: bool) -> std::io::Result<Client> {
+    pub(crate) async fn try_client(
+        &self,
+        identity: Option<(&str, &str)>,
+        http2: bool,
+    ) -> std::io::Result<Client> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(der_of_pem(&self.file("pki/ca.crt")).unwrap().into()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -167,76 +181,76 @@ enum Sender {
 
 /// One connection, with headers that go along with every request.
 #[derive(Clone)]
-pub struct Client {
+pub(crate) struct Client {
     sender: Arc<Mutex<Sender>>,
     http2: bool,
     headers: HeaderMap,
 }
 
 /// What came back.
-pub struct Answer {
-    pub code: StatusCode,
-    pub headers: HeaderMap,
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) headers: HeaderMap,
     body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         json_of(&self.body)
     }
 }
 
 /// Parses, or shows what could not be parsed.
-pub fn json_of(bytes: &[u8]) -> Value {
+pub(crate) fn json_of(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(bytes)))
 }
 
 /// The whole body.
-pub async fn read(response: Response<Incoming>) -> Vec<u8> {
+pub(crate) async fn read(response: Response<Incoming>) -> Vec<u8> {
     response.into_body().collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default()
 }
 
 impl Client {
-    pub fn is_http2(&self) -> bool {
+    pub(crate) fn is_http2(&self) -> bool {
         self.http2
     }
 
-    pub fn with_header(&self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn with_header(&self, name: &'static str, value: &str) -> Self {
         let mut client = self.clone();
         client.headers.append(name, value.parse().unwrap());
         client
     }
 
-    pub fn with_token(&self, token: &str) -> Self {
+    pub(crate) fn with_token(&self, token: &str) -> Self {
         self.with_header("authorization", &format!("Bearer {token}"))
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, None).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
         self.try_send(method, path, body).await.unwrap()
     }
 
     /// As `send`; `None` when the connection broke.
-    pub async fn try_send(&self, method: Method, path: &str, body: Option<&Value>) -> Option<Answer> {
+    pub(crate) async fn try_send(&self, method: Method, path: &str, body: Option<&Value>) -> Option<Answer> {
         let response = self.raw(method, path, body).await?;
         let (code, headers) = (response.status(), response.headers().clone());
         Some(Answer { code, headers, body: read(response).await })
     }
 
     /// A GET whose body is left to the caller.
-    pub async fn open(&self, path: &str) -> Response<Incoming> {
+    pub(crate) async fn open(&self, path: &str) -> Response<Incoming> {
         self.raw(Method::GET, path, None).await.unwrap()
     }
 
