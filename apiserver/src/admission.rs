@@ -13,12 +13,18 @@ pub(crate) use namespace::check_home;
 /// May change or refuse a new object.
 pub(crate) fn admit_create(cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {
     namespace::admit_create(cx, object)?;
-    service_account::admit_create(cx, object)
+    service_account::admit_create(cx, object)?;
+    own_of_node(cx, None, object)
 }
 
 /// May change or refuse a changed object.
-pub(crate) fn admit_update(_cx: &WriteContext<'_>, _object: &mut Value, _old: &Value) -> Result<(), Failure> {
-    Ok(())
+pub(crate) fn admit_update(cx: &WriteContext<'_>, object: &mut Value, old: &Value) -> Result<(), Failure> {
+    own_of_node(cx, Some(old), object)
+}
+
+/// A node writes its own objects only, and not every label of them.
+fn own_of_node(cx: &WriteContext<'_>, old: Option<&Value>, object: &Value) -> Result<(), Failure> {
+    cx.api.authorizer.check_node(cx.user, &cx.resource.group, &cx.resource.plural, old, object)
 }
 
 /// May refuse a delete.

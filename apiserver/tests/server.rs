@@ -130,6 +130,12 @@ async fn a_node_joins_with_a_token_and_renews_with_its_certificate() {
     let node = server.client(Some((certificate, &joining.key)), true).await;
     assert_eq!(node.get("/api/v1/nodes").await.code, StatusCode::OK);
     assert_eq!(node.get("/api/v1/namespaces/kube-system/secrets").await.code, StatusCode::FORBIDDEN);
+    let object = |name: &str, labels: Value| json!({"metadata": {"name": name, "labels": labels}});
+    assert_eq!(node.post("/api/v1/nodes", &object("n2", json!({}))).await.code, StatusCode::FORBIDDEN);
+    let relay = object("n1", json!({"litek8s.dev/relay": "true"}));
+    assert_eq!(node.post("/api/v1/nodes", &relay).await.code, StatusCode::FORBIDDEN);
+    let own = node.post("/api/v1/nodes", &object("n1", json!({}))).await;
+    assert_eq!(own.code, StatusCode::CREATED, "{}", own.text());
     let renewed = node.post(NODE_CERTIFICATE, &body).await;
     assert_eq!(renewed.code, StatusCode::OK, "{}", renewed.text());
     let other = json!({"nodeName": "n2", "csr": joining.request});
