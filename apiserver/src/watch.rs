@@ -150,6 +150,10 @@ impl Watch {
         for event in &events {
             self.cursor = event.revision;
             self.writer.event(event, &self.selection, self.namespace.as_deref(), out);
+            if self.writer.failed {
+                self.ended = true;
+                return false;
+            }
             if out.len() >= FRAME {
                 return true;
             }
@@ -165,7 +169,12 @@ impl Watch {
         let never = self.deadline + BOOKMARK_EVERY;
         tokio::select! {
             changed = self.applied.changed() => self.ended = changed.is_err(),
-            _ = self.registry.changed() => self.ended = !self.api.registry.still_serves(&self.served),
+            _ = self.registry.changed() => {
+                if !self.api.registry.still_serves(&self.served) {
+                    while self.write_events(out) {}
+                    self.ended = true;
+                }
+            }
             () = self.api.shutdown.cancelled() => self.ended = true,
             () = tokio::time::sleep_until(self.deadline) => self.ended = true,
             () = tokio::time::sleep_until(self.bookmark_at.unwrap_or(never)) => {

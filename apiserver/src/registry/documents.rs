@@ -91,11 +91,7 @@ impl Table {
 
     /// `/apis/GROUP`.
     pub fn group(&self, group: &str) -> Option<Value> {
-        let list: Value = serde_json::from_slice(&self.group_list().json).ok()?;
-        let mut found = list["groups"].as_array()?.iter().find(|g| g["name"] == group)?.clone();
-        found["kind"] = json!("APIGroup");
-        found["apiVersion"] = json!("v1");
-        Some(found)
+        discovery::group(group, &self.all(Some(false)))
     }
 
     /// `/api/v1` or `/apis/GROUP/VERSION`: the resources.

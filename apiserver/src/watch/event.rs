@@ -20,6 +20,8 @@ pub(super) struct Writer {
     api: Arc<Api>,
     served: Arc<Served>,
     shape: Shape,
+    /// Whether an object could not be written: the client was told, and must not go on.
+    pub(super) failed: bool,
     /// Whether the next table is the first, which alone has column definitions.
     first: bool,
 }
@@ -27,7 +29,7 @@ pub(super) struct Writer {
 impl Writer {
     /// A writer of objects of `served` in `shape`.
     pub(super) fn new(served: Arc<Served>, shape: Shape, api: Arc<Api>) -> Self {
-        Self { api, served, shape, first: true }
+        Self { api, served, shape, failed: false, first: true }
     }
 
     /// Writes what `event` is to a watcher with this selection, which may be nothing.
@@ -100,7 +102,8 @@ impl Writer {
     }
 
     /// Writes a failure; the watch ends behind it.
-    pub(super) fn error(&self, status: &Status, out: &mut BytesMut) {
+    pub(super) fn error(&mut self, status: &Status, out: &mut BytesMut) {
+        self.failed = true;
         line("ERROR", &Bytes::from(status.to_json().to_string()), out);
     }
 }

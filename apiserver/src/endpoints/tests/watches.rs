@@ -187,3 +187,59 @@ async fn a_watcher_that_reads_slowly_loses_nothing_and_delays_nobody() {
         assert_eq!(slow.named().await, event("ADDED", &format!("m{n:03}")));
     }
 }
+
+/// What a client of a watch believes there is.
+#[derive(Default)]
+struct Mirror(std::collections::BTreeMap<String, Value>);
+
+impl Mirror {
+    fn take(&mut self, kind: &str, object: Value) {
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        match kind {
+            "ADDED" => assert!(self.0.insert(name, object).is_none(), "added twice"),
+            "MODIFIED" => assert!(self.0.insert(name, object).is_some(), "modified before it was added"),
+            "DELETED" => assert!(self.0.remove(&name).is_some(), "deleted before it was added"),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_follows_a_watch_ends_with_the_list() {
+    let server = Server::start().await;
+    let queries =
+        ["", "labelSelector=tier%3Da", "fieldSelector=metadata.name%3Dm3", "labelSelector=tier!%3Db"];
+    let mut open = Vec::new();
+    for query in queries {
+        open.push((query, server.watch(query, "").await, Mirror::default()));
+    }
+    // A fixed sequence that looks random: the same run every time.
+    let mut state = 12_345_u64;
+    let mut next = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for step in 0..300 {
+        let path = format!("{MAPS}/m{}", next(8));
+        let tier = [json!("a"), json!("b"), Value::Null][usize::try_from(next(3)).unwrap()].clone();
+        if next(4) == 0 {
+            server.delete(&path, Value::Null).await;
+            continue;
+        }
+        let body = json!({"metadata": {"labels": {"tier": tier}}, "data": {"step": step.to_string()}});
+        if server.patch(&path, "application/merge-patch+json", body).await.code == 404 {
+            let name = path.rsplit('/').next().unwrap();
+            let body = json!({"metadata": {"name": name, "labels": {"tier": tier}}});
+            server.post(MAPS, body).await;
+        }
+    }
+    for (query, events, mirror) in &mut open {
+        let list = server.get(&format!("{MAPS}?{query}")).await.body;
+        let wanted: Vec<Value> = list["items"].as_array().unwrap().clone();
+        while mirror.0.values().cloned().collect::<Vec<_>>() != wanted {
+            let (kind, object) =
+                events.next().await.unwrap_or_else(|| panic!("{query}: the watch lacks something"));
+            mirror.take(&kind, object);
+        }
+    }
+}

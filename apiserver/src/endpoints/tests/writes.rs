@@ -320,3 +320,28 @@ async fn a_secret_takes_plain_text_and_stays_as_it_is_when_immutable() {
         changed.text
     );
 }
+
+#[tokio::test]
+async fn typed_clients_write_protobuf() {
+    use litek8s_machinery::protobuf::to_protobuf;
+    use litek8s_machinery::schema::TypeName;
+
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let server = Server::start().await;
+    let encode =
+        |ty: &str, object: Value| Bytes::from(to_protobuf(TypeName::find(ty).unwrap().schema(), &object));
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "labels": {"owner": "helm"}}, "data": {"k": "dg=="}, "type": "helm.sh/release.v1"});
+    let path = "/api/v1/namespaces/default/secrets";
+    let created = server.send(request(Method::POST, path, PROTOBUF, encode("core/v1.Secret", secret))).await;
+    assert_eq!(created.code, 201, "{}", created.text);
+    assert_eq!(
+        (&created.body["data"]["k"], &created.body["type"]),
+        (&json!("dg=="), &json!("helm.sh/release.v1"))
+    );
+    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": created.body["metadata"]["uid"]}});
+    let body = encode("meta/v1.DeleteOptions", options);
+    let deleted = server.send(request(Method::DELETE, &format!("{path}/a"), PROTOBUF, body)).await;
+    assert_eq!(deleted.code, 200, "{}", deleted.text);
+    let broken = server.send(request(Method::POST, path, PROTOBUF, "{}".into())).await;
+    assert_eq!(broken.code, 400, "{}", broken.text);
+}
