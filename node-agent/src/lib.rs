@@ -1,1 +1,27 @@
-//! The node agent: watch, index, plan, kernel.
+//! The node agent: it watches the VIPs of its node and keeps the kernel as they say.
+//!
+//! ```text
+//! watches ─► Event ─► owner (index → plan → diff → kernel) ─► status patches ─► writer
+//! kernel  ─► Event ─┘
+//! ```
+//! One task owns all state. Its exit leaves traffic running; [`cleanup`] is the only way anything is removed for good.
+
+mod options;
+mod run;
+
+mod connection;
+mod credentials;
+mod session;
+
+mod index;
+mod vips;
+
+mod owner;
+mod standing;
+mod state;
+
+mod health;
+mod metrics;
+
+pub use options::Options;
+pub use run::{cleanup, run};

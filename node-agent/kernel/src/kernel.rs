@@ -101,15 +101,17 @@ impl Kernel {
         while let Some(op) = rest.first() {
             let flows: Vec<Flow> = rest.iter().map_while(flow_of).cloned().collect();
             rest = &rest[flows.len().max(1)..];
-            let result = match op {
-                // One reading of the kernel's list serves all that are forgotten in a row.
-                Op::Forget(_) => self.forget(flows.clone()).await,
+            let result = if let Op::DeleteAddress(key) = op
+                && unprotected.contains(&&key.interface)
+            {
                 // Deleting the first address of a subnet would take the others along.
-                Op::DeleteAddress(key) if unprotected.contains(&&key.interface) => {
-                    let source = std::io::Error::other("promote_secondaries could not be set");
-                    Err(KernelError::Refused { what: op.to_string(), source })
-                }
-                _ => self.apply_one(op, &mut indexes).await,
+                let source = std::io::Error::other("promote_secondaries could not be set");
+                Err(KernelError::Refused { what: op.to_string(), source })
+            } else if flows.is_empty() {
+                self.apply_one(op, &mut indexes).await
+            } else {
+                // One reading of the kernel's list serves all that are forgotten in a row.
+                self.forget(flows.clone()).await
             };
             match (op, result) {
                 (_, Ok(())) => applied.done += flows.len().max(1),

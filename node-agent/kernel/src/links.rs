@@ -2,6 +2,11 @@
 //!
 //! Every function names what it did in its error. Nothing here is used for VIPs: those go through the plan.
 
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel's attributes are an open set: those we do not use are passed over"
+)]
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
@@ -194,9 +199,9 @@ impl Links {
             Some(gateway) => format!("route replace {destination} via {gateway} dev {name}"),
             None => format!("route replace {destination} dev {name}"),
         };
-        let invalid = |error| KernelError::Refused {
+        let invalid = |error: String| KernelError::Refused {
             what: what(),
-            source: std::io::Error::new(std::io::ErrorKind::InvalidInput, format!("{error}")),
+            source: std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
         };
         let index = self.get(name).await?.index;
         let mut builder = RouteMessageBuilder::<IpAddr>::new()

@@ -2,6 +2,11 @@
 //!
 //! What carries our protocol or label is ours; everything else is at most looked at.
 
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kernel's attributes are an open set: those we do not use are passed over"
+)]
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 

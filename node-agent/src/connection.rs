@@ -1,0 +1,60 @@
+//! The client of the API: joined, or by kubeconfig.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use crate::Options;
+use crate::credentials::Credentials;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Longer than the pause between two bookmarks of a watch: a connection that is silent for longer is dead.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// Where clients come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// A certificate of our own.
+    Joined(Credentials),
+    /// Somebody else's file.
+    Kubeconfig(PathBuf),
+}
+
+impl Source {
+    pub(crate) fn new(options: &Options, node: &str) -> anyhow::Result<Self> {
+        match (&options.join, &options.token_file, &options.kubeconfig) {
+            (Some(server), Some(token), _) => {
+                Ok(Self::Joined(Credentials::new(server, token, node, &options.state_dir)?))
+            }
+            (_, _, Some(file)) => Ok(Self::Kubeconfig(file.clone())),
+            _ => anyhow::bail!("give --join with --token-file, or --kubeconfig"),
+        }
+    }
+
+    /// A client; joining first, and renewing the certificate, when that is due.
+    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
+        let mut config = match self {
+            Self::Joined(credentials) => credentials.config().await?,
+            Self::Kubeconfig(path) => {
+                let file = Kubeconfig::read_from(path)
+                    .with_context(|| format!("{} does not read", path.display()))?;
+                Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
+            }
+        };
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(SILENCE);
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Whether a new client is wanted because the certificate of the present one should be renewed.
+    pub(crate) fn renewal_due(&self) -> bool {
+        match self {
+            Self::Joined(credentials) => credentials.renewal_due(),
+            Self::Kubeconfig(_) => false,
+        }
+    }
+}

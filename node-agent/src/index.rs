@@ -1,0 +1,151 @@
+//! The objects this node needs, as last seen, and the facts they make. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use litek8s_crds::{VipAddress, VipConfig, VipConfigSpec, VipNetwork, names};
+use litek8s_plan::Facts;
+
+use crate::vips::{self, Unusable};
+
+/// What a watch says.
+#[derive(Debug)]
+pub(crate) enum Change<K> {
+    /// These are all.
+    Reset(Vec<K>),
+    /// This one is there, like this.
+    Apply(K),
+    /// This one is gone.
+    Delete(K),
+}
+
+/// The last known objects.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    node: String,
+    addresses: Option<BTreeMap<String, VipAddress>>,
+    networks: Option<BTreeSet<String>>,
+    config: Option<Option<VipConfigSpec>>,
+    nodes: Option<BTreeMap<String, BTreeSet<Ipv4Addr>>>,
+}
+
+impl Index {
+    pub(crate) fn new(node: &str) -> Self {
+        Self { node: node.to_owned(), ..Self::default() }
+    }
+
+    /// Whether every kind was listed once. Before that, what is missing may only be unseen.
+    pub(crate) fn synced(&self) -> bool {
+        self.addresses.is_some() && self.networks.is_some() && self.config.is_some() && self.nodes.is_some()
+    }
+
+    /// VipAddresses; those of other nodes, which a watch without a selector shows, are passed over.
+    pub(crate) fn address(&mut self, change: Change<VipAddress>) {
+        let node = self.node.clone();
+        let mine =
+            |address: &VipAddress| address.spec.node == node && address.metadata.deletion_timestamp.is_none();
+        match change {
+            Change::Reset(all) => {
+                let all = all.into_iter().filter(mine).map(|address| (vips::key_of(&address), address));
+                self.addresses = Some(all.collect());
+            }
+            Change::Apply(address) if mine(&address) => {
+                self.addresses.get_or_insert_default().insert(vips::key_of(&address), address);
+            }
+            Change::Apply(address) | Change::Delete(address) => {
+                self.addresses.get_or_insert_default().remove(&vips::key_of(&address));
+            }
+        }
+    }
+
+    pub(crate) fn network(&mut self, change: Change<VipNetwork>) {
+        match change {
+            Change::Reset(all) => self.networks = Some(all.iter().map(ResourceExt::name_any).collect()),
+            Change::Apply(network) => {
+                self.networks.get_or_insert_default().insert(network.name_any());
+            }
+            Change::Delete(network) => {
+                self.networks.get_or_insert_default().remove(&network.name_any());
+            }
+        }
+    }
+
+    /// The VipConfig. One that was deleted stays in force: what to do about it is the controller's to decide.
+    pub(crate) fn config(&mut self, change: Change<VipConfig>) {
+        let force = |config: VipConfig| {
+            let accepted = config.status.and_then(|status| status.accepted);
+            accepted.unwrap_or(config.spec)
+        };
+        let known = self.config.take().flatten();
+        let next = match change {
+            Change::Reset(all) => {
+                all.into_iter().find(|config| config.name_any() == names::CONFIG_NAME).map(force)
+            }
+            Change::Apply(config) if config.name_any() == names::CONFIG_NAME => Some(force(config)),
+            Change::Apply(_) | Change::Delete(_) => None,
+        };
+        self.config = Some(next.or(known));
+    }
+
+    pub(crate) fn node(&mut self, change: Change<Node>) {
+        match change {
+            Change::Reset(all) => {
+                self.nodes = Some(all.iter().map(|node| (node.name_any(), addresses_of(node))).collect());
+            }
+            Change::Apply(node) => {
+                self.nodes.get_or_insert_default().insert(node.name_any(), addresses_of(&node));
+            }
+            Change::Delete(node) => {
+                self.nodes.get_or_insert_default().remove(&node.name_any());
+            }
+        }
+    }
+
+    /// The VipAddresses of this node, by `namespace/name`.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (&String, &VipAddress)> {
+        self.addresses.iter().flatten()
+    }
+
+    /// What the objects say, and the VipAddresses that cannot be used.
+    pub(crate) fn facts(&self) -> (Facts, BTreeMap<String, Unusable>) {
+        let mut facts = Facts::default();
+        let mut unusable = BTreeMap::new();
+        if let Some(Some(config)) = &self.config {
+            facts.mask = u32::try_from(config.firewall_mark_mask).unwrap_or_default();
+            // Networks of the other family are none of an IPv4 table's business.
+            facts.cluster_networks =
+                config.cluster_cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
+        }
+        let nodes: BTreeSet<Ipv4Addr> =
+            self.nodes.iter().flatten().flat_map(|(_, all)| all).copied().collect();
+        facts.node_addresses = nodes.into_iter().collect();
+        for (key, address) in self.addresses() {
+            let network = &address.spec.network;
+            let read = if self.networks.as_ref().is_some_and(|networks| networks.contains(network)) {
+                vips::read(address)
+            } else {
+                Err(("NetworkMissing", format!("there is no VipNetwork {network}")))
+            };
+            match read {
+                Ok(vip) => facts.vips.push(vip),
+                Err(reason) => {
+                    unusable.insert(key.clone(), reason);
+                }
+            }
+        }
+        (facts, unusable)
+    }
+}
+
+fn addresses_of(node: &Node) -> BTreeSet<Ipv4Addr> {
+    let addresses = node.status.iter().filter_map(|status| status.addresses.as_ref()).flatten();
+    addresses
+        .filter(|address| address.type_ == "InternalIP")
+        .filter_map(|address| address.address.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

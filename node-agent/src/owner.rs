@@ -1,0 +1,178 @@
+//! The one task that owns this node's state: it hears what changed, compares, and puts the difference into the kernel.
+//!
+//! Nothing is removed before every kind was listed once; while the API is away nothing changes.
+
+mod pass;
+mod report;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use litek8s_crds::{VipAddress, VipConfig, VipNetwork};
+use litek8s_kernel::{Kernel, Monitor, Notice};
+use litek8s_plan::Facts;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::health::Ready;
+use crate::index::{Change, Index};
+use crate::metrics::AgentMetrics;
+use crate::session::Outgoing;
+use crate::state::State;
+
+/// How often everything is compared although nothing seemed to change.
+const FULL_PASS: Duration = Duration::from_secs(30);
+/// How long more changes of objects are waited for: a VipAddress that is made anew is deleted first.
+const SETTLE_OBJECTS: Duration = Duration::from_millis(50);
+const SETTLE_DELETION: Duration = Duration::from_millis(200);
+/// How long more changes of the kernel are waited for; doubled while somebody keeps undoing ours.
+const SETTLE_KERNEL: Duration = Duration::from_millis(20);
+const SETTLE_KERNEL_MOST: Duration = Duration::from_secs(5);
+/// How long after a failed pass the next one comes; doubled up to the full pass.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// What the owner hears.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Address(Change<VipAddress>),
+    Network(Change<VipNetwork>),
+    Config(Change<VipConfig>),
+    Node(Change<Node>),
+    /// The API answers again after it did not: others may have held our addresses meanwhile.
+    Reconnected,
+    /// A status patch did not get through.
+    Unpatched(String),
+}
+
+/// Why a pass is made.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cause {
+    /// Objects changed: differences are expected.
+    objects: bool,
+}
+
+/// The state.
+pub(crate) struct Owner {
+    pub(crate) kernel: Kernel,
+    pub(crate) index: Index,
+    pub(crate) state: State,
+    pub(crate) metrics: AgentMetrics,
+    pub(crate) ready: Ready,
+    pub(crate) outgoing: mpsc::Sender<Outgoing>,
+    /// What is in force until the objects are known: the last known state.
+    pub(crate) last: Option<Facts>,
+    pub(crate) memory: Memory,
+}
+
+/// What is remembered between passes.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// VIPs the kernel refused: what it said, and until when they are left out.
+    excluded: BTreeMap<String, (String, Instant)>,
+    /// The UID of the VipAddress under which a VIP was announced.
+    announced: BTreeMap<String, String>,
+    /// Problems that an Event was sent for: VIP and reason.
+    told: BTreeSet<(String, String)>,
+    /// Status patches under way.
+    sent: BTreeMap<String, (Value, Instant)>,
+    /// Rules of others with our bits, as last logged.
+    conflicts: Vec<litek8s_plan::ForeignRule>,
+    /// Whether the last pass left the node as it should be.
+    settled: bool,
+    /// Passes in a row that undid what somebody else did.
+    undone: u32,
+    /// Passes in a row that failed.
+    failed: u32,
+}
+
+impl Owner {
+    /// Runs until `shutdown`; leaves everything in the kernel as it is.
+    pub(crate) async fn run(
+        mut self,
+        mut monitor: Monitor,
+        mut events: mpsc::Receiver<Event>,
+        shutdown: CancellationToken,
+    ) {
+        let mut full = tokio::time::interval(FULL_PASS);
+        full.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut cause = Cause::default();
+        let mut due: Option<Instant> = None;
+        loop {
+            let now = Instant::now;
+            let sooner = |due: Option<Instant>, delay| {
+                let at = now() + delay;
+                Some(due.map_or(at, |due| due.min(at)))
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep_until(due.unwrap_or_else(now)), if due.is_some() => {
+                    due = self.pass_and_retry(std::mem::take(&mut cause)).await.map(|delay| now() + delay);
+                }
+                Some(event) = events.recv() => {
+                    cause.objects = true;
+                    due = sooner(due, self.hear(event));
+                }
+                notice = monitor.next() => match notice {
+                    Some(notice) => due = sooner(due, self.settle_kernel(notice)),
+                    None => match self.kernel.monitor() {
+                        Ok(opened) => monitor = opened,
+                        Err(error) => {
+                            tracing::error!(%error, "cannot watch the kernel");
+                            tokio::time::sleep(RETRY).await;
+                        }
+                    },
+                },
+                _ = full.tick() => due = sooner(due, Duration::ZERO),
+            }
+        }
+    }
+
+    /// Takes an event in and says how long others are waited for.
+    fn hear(&mut self, event: Event) -> Duration {
+        let deletes = matches!(event, Event::Address(Change::Delete(_)));
+        match event {
+            Event::Address(change) => self.index.address(change),
+            Event::Network(change) => self.index.network(change),
+            Event::Config(change) => self.index.config(change),
+            Event::Node(change) => self.index.node(change),
+            Event::Reconnected => self.memory.announced.clear(),
+            Event::Unpatched(vip) => {
+                self.memory.sent.remove(&vip);
+                return RETRY;
+            }
+        }
+        if deletes { SETTLE_DELETION } else { SETTLE_OBJECTS }
+    }
+
+    fn settle_kernel(&self, notice: Notice) -> Duration {
+        tracing::trace!(?notice, "the kernel changed");
+        let doubled = SETTLE_KERNEL.saturating_mul(1 << self.memory.undone.min(10));
+        doubled.min(SETTLE_KERNEL_MOST)
+    }
+
+    /// One pass; after a failure, when to try again.
+    async fn pass_and_retry(&mut self, cause: Cause) -> Option<Duration> {
+        let started = std::time::Instant::now();
+        let result = self.pass(cause).await;
+        self.metrics.passes.inc();
+        self.metrics.seconds.observe(started.elapsed().as_secs_f64());
+        match result {
+            Ok(()) => {
+                self.memory.failed = 0;
+                None
+            }
+            Err(error) => {
+                self.metrics.failures.inc();
+                self.memory.settled = false;
+                let delay = RETRY.saturating_mul(1 << self.memory.failed.min(7)).min(FULL_PASS);
+                self.memory.failed += 1;
+                tracing::warn!(error = format!("{error:#}"), ?delay, "the node is not as it should be");
+                Some(delay)
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! One pass: observe, compile, diff, apply. A VIP that the kernel refuses is left out, so that the others are served.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use litek8s_kernel::KernelError;
+use litek8s_plan::{Facts, Observed, Op, Plan, compile, diff};
+use tokio::time::Instant;
+
+use super::{Cause, Owner};
+use crate::vips::Unusable;
+
+/// How long a VIP that the kernel refused is left out.
+const EXCLUSION: Duration = Duration::from_secs(20);
+/// How often other programs may get in between within one pass.
+const INTERRUPTIONS: usize = 5;
+
+impl Owner {
+    pub(super) async fn pass(&mut self, cause: Cause) -> anyhow::Result<()> {
+        let Some((mut facts, unusable)) = self.in_force() else { return Ok(()) };
+        let now = Instant::now();
+        self.memory.excluded.retain(|_, (_, until)| *until > now);
+        // A first look shows what somebody else did; what is left after a refusal is our own doing.
+        let mut foreign = self.memory.settled && !cause.objects;
+        let mut interruptions = 0;
+        let (plan, observed, announced) = loop {
+            let observed = self.kernel.observe().await.context("read the kernel")?;
+            facts.interfaces.clone_from(&observed.interfaces);
+            facts.excluded =
+                self.memory.excluded.iter().map(|(vip, (error, _))| (vip.clone(), error.clone())).collect();
+            let plan = compile(&facts);
+            let ops = diff(&plan.desired, &observed);
+            self.log(&ops, std::mem::take(&mut foreign));
+            let applied = self.kernel.apply(&ops).await;
+            for (op, error) in &applied.warnings {
+                tracing::warn!(%op, %error, "done without");
+            }
+            let Some((op, error)) = applied.failed else { break (plan, observed, announcements(&ops)) };
+            if matches!(error, KernelError::Changed) && interruptions < INTERRUPTIONS {
+                interruptions += 1;
+                continue;
+            }
+            let text = format!("{op}: {error}");
+            match vip_of(&op, &facts).filter(|vip| !self.memory.excluded.contains_key(*vip)) {
+                Some(vip) => {
+                    tracing::warn!(vip, error = text, "the kernel refuses a VIP");
+                    self.memory
+                        .excluded
+                        .insert(vip.to_owned(), (error_text(&error), Instant::now() + EXCLUSION));
+                }
+                None => anyhow::bail!(text),
+            }
+        };
+        self.memory.settled = true;
+        self.announce_again(&facts, &plan, &observed, announced).await;
+        self.watch_conflicts(&observed, facts.mask);
+        self.report(&plan, &unusable);
+        if self.index.synced() {
+            self.state.save(&facts);
+            self.ready.store(true, Ordering::Relaxed);
+        }
+        self.metrics.vips.set(i64::try_from(plan.desired.addresses.len()).unwrap_or(i64::MAX));
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.metrics.last_success.set(time.as_secs_f64());
+        Ok(())
+    }
+
+    /// What should be: by the objects, or until they are known by the last known state. `None`: nobody knows.
+    fn in_force(&self) -> Option<(Facts, BTreeMap<String, Unusable>)> {
+        if self.index.synced() {
+            return Some(self.index.facts());
+        }
+        self.last.clone().map(|facts| (facts, BTreeMap::new()))
+    }
+
+    fn log(&mut self, ops: &[Op], foreign: bool) {
+        let changes = ops.iter().filter(|op| !matches!(op, Op::Announce { .. })).count();
+        for op in ops {
+            tracing::info!(foreign, "{op}");
+        }
+        if foreign && changes > 0 {
+            tracing::warn!(changes, "repaired what somebody else changed");
+            self.metrics.drift.inc_by(u64::try_from(changes).unwrap_or(u64::MAX));
+            self.memory.undone += 1;
+        } else if changes == 0 {
+            self.memory.undone = 0;
+        }
+    }
+
+    /// Announces VIPs that were in place already but whose neighbours may believe something else: after a restart, a
+    /// link that was down, an object made anew, an outage of the API.
+    async fn announce_again(&mut self, facts: &Facts, plan: &Plan, observed: &Observed, done: Announced) {
+        let uids: BTreeMap<&String, String> = self
+            .index
+            .addresses()
+            .map(|(vip, address)| (vip, address.metadata.uid.clone().unwrap_or_default()))
+            .collect();
+        let mut again: BTreeMap<&str, Vec<Ipv4Addr>> = BTreeMap::new();
+        let mut announced = BTreeMap::new();
+        for vip in &facts.vips {
+            let up = observed.interfaces.get(&vip.interface).is_some_and(|interface| interface.up);
+            if !plan.accepts(&vip.name) || !up {
+                continue;
+            }
+            let uid = uids.get(&vip.name).cloned().unwrap_or_default();
+            let known = self.memory.announced.get(&vip.name) == Some(&uid);
+            let new = done.addresses.contains(&vip.address());
+            // Its routes were gone: the link was down.
+            if !new && (!known || done.tables.contains(&vip.table)) {
+                again.entry(&vip.interface).or_default().push(vip.address());
+            }
+            self.metrics.announcements.inc_by(u64::from(new));
+            announced.insert(vip.name.clone(), uid);
+        }
+        for (interface, addresses) in again {
+            tracing::info!(interface, ?addresses, "announced again");
+            if let Err(error) = self.kernel.announce(interface, &addresses).await {
+                tracing::warn!(interface, %error, "cannot announce");
+                announced.retain(|name, _| {
+                    !facts.vips.iter().any(|vip| vip.name == *name && addresses.contains(&vip.address()))
+                });
+                continue;
+            }
+            self.metrics.announcements.inc_by(u64::try_from(addresses.len()).unwrap_or_default());
+        }
+        self.memory.announced = announced;
+    }
+
+    fn watch_conflicts(&mut self, observed: &Observed, mask: u32) {
+        let conflicts = observed.mark_conflicts(mask);
+        self.metrics.mark_conflicts.set(i64::try_from(conflicts.len()).unwrap_or(i64::MAX));
+        if conflicts != self.memory.conflicts {
+            for rule in &conflicts {
+                tracing::warn!(
+                    priority = rule.priority,
+                    fwmark = format!("{:#x}/{:#x}", rule.mark, rule.mask),
+                    table = rule.table,
+                    "a rule of another program looks at our mark bits"
+                );
+            }
+            self.memory.conflicts = conflicts;
+        }
+    }
+}
+
+/// What a pass announced, and the tables whose routes it had to put back.
+struct Announced {
+    addresses: Vec<Ipv4Addr>,
+    tables: Vec<u32>,
+}
+
+fn announcements(ops: &[Op]) -> Announced {
+    let mut announced = Announced { addresses: Vec::new(), tables: Vec::new() };
+    for op in ops {
+        if let Op::Announce { addresses, .. } = op {
+            announced.addresses.extend(addresses);
+        } else if let Op::AddRoute(key, route) = op
+            && route.interface().is_some()
+        {
+            announced.tables.push(key.table);
+        }
+    }
+    announced
+}
+
+/// The VIP an op is for.
+fn vip_of<'a>(op: &Op, facts: &'a Facts) -> Option<&'a str> {
+    let by_table = |table: u32| facts.vips.iter().find(move |vip| vip.table == table);
+    let vip = match op {
+        Op::AddAddress(key, _) | Op::DeleteAddress(key) => {
+            facts.vips.iter().find(|vip| vip.virtual_cidr == key.address && vip.interface == key.interface)
+        }
+        Op::AddRoute(key, _) | Op::ReplaceRoute(key, _) | Op::DeleteRoute(key, _) => by_table(key.table),
+        Op::AddRule(rule) | Op::DeleteRule(rule) => by_table(rule.table),
+        Op::PromoteSecondaries(_) | Op::Nft(_) | Op::Forget(_) | Op::Announce { .. } => None,
+    };
+    vip.map(|vip| vip.name.as_str())
+}
+
+fn error_text(error: &KernelError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) if !error.to_string().contains(&source.to_string()) => format!("{error}: {source}"),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,86 @@
+//! Telling the API how the VIPs stand: a status patch when it differs, an Event when a problem begins.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use litek8s_crds::VipAddress;
+use litek8s_plan::Plan;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::Owner;
+use crate::session::{Note, Outgoing, StatusPatch};
+use crate::standing::Standing;
+use crate::vips::Unusable;
+
+/// How long the watch may take to show a patch that was sent.
+const PATCH_SHOWS: Duration = Duration::from_secs(5);
+
+impl Owner {
+    pub(super) fn report(&mut self, plan: &Plan, unusable: &BTreeMap<String, Unusable>) {
+        let now = Instant::now();
+        self.memory.sent.retain(|_, (_, at)| *at + PATCH_SHOWS > now);
+        let mut told = BTreeSet::new();
+        let mut outgoing = Vec::new();
+        for (vip, address) in self.index.addresses() {
+            let announced = self.memory.announced.contains_key(vip);
+            let standing = Standing::of(vip, plan, unusable.get(vip), announced);
+            if let Some((reason, message)) = &standing.unprogrammed
+                && !matches!(reason.as_str(), "Pending" | "Releasing")
+            {
+                let key = (vip.clone(), reason.clone());
+                if !self.memory.told.contains(&key) {
+                    outgoing.push(Outgoing::Note(note(address, reason, message)));
+                }
+                told.insert(key);
+            }
+            if let Some(patch) = patch(vip, address, &standing) {
+                let under_way = self.memory.sent.get(vip).is_some_and(|(body, _)| *body == patch.body);
+                if !under_way {
+                    self.memory.sent.insert(vip.clone(), (patch.body.clone(), now));
+                    outgoing.push(Outgoing::Status(patch));
+                }
+            }
+        }
+        self.memory.told = told;
+        for message in outgoing {
+            if let Err(refused) = self.outgoing.try_send(message) {
+                // The next pass finds the difference again.
+                self.metrics.dropped_patches.inc();
+                if let Outgoing::Status(patch) = refused.into_inner() {
+                    self.memory.sent.remove(&patch.vip);
+                }
+            }
+        }
+    }
+}
+
+/// What the status should say, if it says something else.
+fn patch(vip: &str, address: &VipAddress, standing: &Standing) -> Option<StatusPatch> {
+    let status = address.status.clone().unwrap_or_default();
+    let generation = address.metadata.generation;
+    let now = Time(Timestamp::now());
+    let conditions = standing.conditions(generation, &status.conditions, &now);
+    if conditions == status.conditions && status.observed_generation == generation {
+        return None;
+    }
+    Some(StatusPatch {
+        vip: vip.to_owned(),
+        namespace: address.metadata.namespace.clone().unwrap_or_default(),
+        name: address.metadata.name.clone().unwrap_or_default(),
+        body: json!({"status": {"observedGeneration": generation, "conditions": conditions}}),
+    })
+}
+
+/// An Event on the Service, where people look.
+fn note(address: &VipAddress, reason: &str, message: &str) -> Note {
+    let spec = &address.spec;
+    Note {
+        namespace: spec.service.namespace.clone(),
+        service: spec.service.name.clone(),
+        reason: format!("Vip{reason}"),
+        message: format!("{} on {}: {message}", spec.virtual_cidr, spec.node),
+    }
+}

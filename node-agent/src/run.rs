@@ -1,0 +1,149 @@
+//! Starting and ending: the owner runs from the first moment, the API session whenever there is one.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use litek8s_daemon::metrics::Metrics;
+use litek8s_kernel::{Kernel, Netns};
+use litek8s_plan::{Desired, diff};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::Source;
+use crate::index::Index;
+use crate::metrics::AgentMetrics;
+use crate::owner::{Memory, Owner};
+use crate::session::{self, Identity};
+use crate::state::State;
+use crate::{Options, health};
+
+/// The pause between two attempts to reach the API.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often it is asked whether the certificate is to be renewed.
+const RENEWAL: Duration = Duration::from_secs(60 * 60);
+/// Events and patches that may wait. A full channel makes watches wait; a patch that finds no room is found again.
+const EVENTS: usize = 256;
+const OUTGOING: usize = 1024;
+/// How often a cleanup may be undone by somebody else.
+const CLEANUP_ATTEMPTS: usize = 5;
+
+/// Keeps this node as its objects say, until `shutdown`. Traffic goes on after that.
+///
+/// # Errors
+/// When the flags make no sense or the kernel cannot be used at all. An API that is away is no error.
+pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Result<()> {
+    if options.cleanup {
+        return cleanup(&options).await;
+    }
+    let name = options.node_name()?;
+    let source = Source::new(&options, &name)?;
+    let identity = Identity { address: options.node_ip()?, name };
+    let all = Metrics::default();
+    let metrics = AgentMetrics::new(&all);
+    let ready = Arc::new(AtomicBool::new(false));
+    let server = match options.listen {
+        Some(address) => {
+            let listener = health::listen(address).await?;
+            Some(tokio::spawn(health::serve(listener, all, ready.clone(), shutdown.clone())))
+        }
+        None => None,
+    };
+
+    let kernel = Kernel::open(Netns::current()?).context("the kernel cannot be used (root is needed)")?;
+    let monitor = kernel.monitor()?;
+    let mut state = State::new(&options.state_dir);
+    let last = state.load();
+    let (events, heard) = mpsc::channel(EVENTS);
+    let (said, mut outgoing) = mpsc::channel(OUTGOING);
+    let owner = Owner {
+        kernel,
+        index: Index::new(&identity.name),
+        state,
+        metrics: metrics.clone(),
+        ready,
+        outgoing: said,
+        last,
+        memory: Memory::default(),
+    };
+    let owner = tokio::spawn(owner.run(monitor, heard, shutdown.clone()));
+
+    let mut failing = false;
+    while !shutdown.is_cancelled() {
+        let client = tokio::select! {
+            client = source.client() => client,
+            () = shutdown.cancelled() => break,
+        };
+        match client {
+            Ok(client) => {
+                failing = false;
+                let until = shutdown.child_token();
+                let renewal = tokio::spawn(end_for_renewal(source.clone(), until.clone()));
+                session::run(client, &identity, &events, &mut outgoing, &metrics, until).await;
+                renewal.abort();
+            }
+            Err(error) => {
+                if !failing {
+                    tracing::warn!(error = format!("{error:#}"), "cannot join yet");
+                }
+                failing = true;
+                tokio::select! {
+                    () = tokio::time::sleep(RETRY) => {}
+                    () = shutdown.cancelled() => {}
+                }
+            }
+        }
+        if owner.is_finished() {
+            break;
+        }
+    }
+    // The drop of the sender is not what ends the owner: its pass is finished first.
+    let ended = owner.await;
+    if let Some(server) = server {
+        server.abort();
+    }
+    match ended {
+        Ok(()) if shutdown.is_cancelled() => Ok(()),
+        Ok(()) => bail!("the owner of the node's state ended"),
+        Err(error) => Err(error).context("the owner of the node's state died"),
+    }
+}
+
+/// Ends the session when the certificate has lived two thirds of its life; the next one begins with a new one.
+async fn end_for_renewal(source: Source, session: CancellationToken) {
+    loop {
+        tokio::time::sleep(RENEWAL).await;
+        if source.renewal_due() {
+            session.cancel();
+            return;
+        }
+    }
+}
+
+/// Removes everything the agent has put into the kernel, and what it remembers of it. What others put there stays.
+///
+/// # Errors
+/// When something could not be removed. An agent that still runs puts it back: stop it first.
+pub async fn cleanup(options: &Options) -> anyhow::Result<()> {
+    let kernel = Kernel::open(Netns::current()?).context("the kernel cannot be used (root is needed)")?;
+    for _ in 0..CLEANUP_ATTEMPTS {
+        let observed = kernel.observe().await?;
+        if observed.is_empty() {
+            State::new(&options.state_dir).remove()?;
+            return Ok(());
+        }
+        let ops = diff(&Desired::default(), &observed);
+        for op in &ops {
+            tracing::info!("{op}");
+        }
+        let applied = kernel.apply(&ops).await;
+        for (op, error) in applied.warnings {
+            tracing::warn!(%op, %error, "done without");
+        }
+        if let Some((op, error)) = applied.failed {
+            tracing::warn!(%op, %error, "refused");
+        }
+    }
+    bail!("something of the agent's is still there")
+}

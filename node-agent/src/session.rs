@@ -1,0 +1,73 @@
+//! Everything that talks to the API with one client: watches, the node's own objects, status patches.
+//!
+//! It ends when told, or when its client's certificate is to be renewed; the owner goes on meanwhile.
+
+mod registration;
+mod watches;
+mod writer;
+
+use std::net::Ipv4Addr;
+
+use kube::Client;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::AgentMetrics;
+use crate::owner::Event;
+
+/// Who this node is.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) name: String,
+    pub(crate) address: Ipv4Addr,
+}
+
+/// What the owner has to say to the API.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    Status(StatusPatch),
+    Note(Note),
+}
+
+/// A merge patch of a VipAddress's status.
+#[derive(Debug, Clone)]
+pub(crate) struct StatusPatch {
+    pub(crate) vip: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) body: Value,
+}
+
+/// An Event on a Service.
+#[derive(Debug, Clone)]
+pub(crate) struct Note {
+    pub(crate) namespace: String,
+    pub(crate) service: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+/// Runs until `until`.
+pub(crate) async fn run(
+    client: Client,
+    identity: &Identity,
+    events: &mpsc::Sender<Event>,
+    outgoing: &mut mpsc::Receiver<Outgoing>,
+    metrics: &AgentMetrics,
+    until: CancellationToken,
+) {
+    let mut tasks = JoinSet::new();
+    watches::spawn(&mut tasks, &client, &identity.name, events);
+    tasks.spawn(registration::keep(client.clone(), identity.clone(), metrics.clone()));
+    let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
+    tokio::select! {
+        () = until.cancelled() => {}
+        () = writer.run(outgoing) => {}
+        // None of the tasks ends by itself; one that does takes the session along, and the next one starts all anew.
+        _ = tasks.join_next() => tracing::warn!("a task of the API session ended"),
+    }
+    metrics.api_connected.set(0);
+    tasks.shutdown().await;
+}

@@ -1,0 +1,94 @@
+//! Watches of the kinds the owner needs. Each goes on for ever and tells when an outage is over.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client, Resource};
+use litek8s_crds::{VipAddress, VipConfig, VipNetwork, names};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::index::Change;
+use crate::owner::Event;
+
+/// The pause after an error; doubled up to the longest.
+const PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// An outage worth announcing after: shorter ones are an ordinary restart of a watch.
+const OUTAGE: Duration = Duration::from_secs(3);
+/// The longest value of a label; the label of a longer name holds a hash of it.
+const LONGEST_LABEL: usize = 63;
+
+pub(super) fn spawn(tasks: &mut JoinSet<()>, client: &Client, node: &str, events: &mpsc::Sender<Event>) {
+    let mut mine = watcher::Config::default();
+    if node.len() <= LONGEST_LABEL {
+        mine = mine.labels(&format!("{}={node}", names::LABEL_NODE_NAME));
+    }
+    let all = watcher::Config::default;
+    tasks.spawn(watch(Api::<VipAddress>::all(client.clone()), mine, events.clone(), Event::Address, true));
+    tasks.spawn(watch(Api::<VipNetwork>::all(client.clone()), all(), events.clone(), Event::Network, false));
+    tasks.spawn(watch(Api::<VipConfig>::all(client.clone()), all(), events.clone(), Event::Config, false));
+    tasks.spawn(watch(Api::<Node>::all(client.clone()), all(), events.clone(), Event::Node, false));
+}
+
+async fn watch<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    events: mpsc::Sender<Event>,
+    wrap: fn(Change<K>) -> Event,
+    tells_outages: bool,
+) where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let kind = K::kind(&()).into_owned();
+    let mut stream = std::pin::pin!(watcher(api, config));
+    let mut listed = Vec::new();
+    let mut pause = PAUSE;
+    let mut failing: Option<Instant> = None;
+    while let Some(event) = stream.next().await {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                if failing.is_none() {
+                    tracing::warn!(kind, %error, "watching fails");
+                    failing = Some(Instant::now());
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                continue;
+            }
+        };
+        pause = PAUSE;
+        let change = match event {
+            watcher::Event::Init => {
+                listed.clear();
+                continue;
+            }
+            watcher::Event::InitApply(object) => {
+                listed.push(object);
+                continue;
+            }
+            watcher::Event::InitDone => Change::Reset(std::mem::take(&mut listed)),
+            watcher::Event::Apply(object) => Change::Apply(object),
+            watcher::Event::Delete(object) => Change::Delete(object),
+        };
+        let outage = failing.take().map(|since| since.elapsed());
+        if let Some(outage) = outage {
+            tracing::info!(kind, ?outage, "watching again");
+        }
+        if events.send(wrap(change)).await.is_err() {
+            return;
+        }
+        if tells_outages
+            && outage.is_some_and(|outage| outage > OUTAGE)
+            && events.send(Event::Reconnected).await.is_err()
+        {
+            return;
+        }
+    }
+}

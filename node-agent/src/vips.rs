@@ -1,0 +1,63 @@
+//! A VipAddress as the plan knows it, or why it cannot be used. Pure.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use litek8s_crds::{VipAddress, VipAddressPhase};
+use litek8s_plan::Vip;
+
+/// Why a VipAddress is not part of the plan: a condition's reason and message.
+pub(crate) type Unusable = (&'static str, String);
+
+/// `namespace/name`.
+pub(crate) fn key_of(address: &VipAddress) -> String {
+    let metadata = &address.metadata;
+    format!(
+        "{}/{}",
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default()
+    )
+}
+
+/// What the plan needs of a VipAddress.
+pub(crate) fn read(address: &VipAddress) -> Result<Vip, Unusable> {
+    let status = address.status.as_ref();
+    match status.and_then(|status| status.phase) {
+        Some(VipAddressPhase::Pending) => {
+            return Err(("Pending", "the node that held it before still has it".to_owned()));
+        }
+        Some(VipAddressPhase::Releasing) => {
+            return Err(("Releasing", "it is handed over to another node".to_owned()));
+        }
+        Some(VipAddressPhase::Active) | None => {}
+    }
+    let spec = &address.spec;
+    let virtual_cidr: Ipv4Net = parse("virtualCIDR", &spec.virtual_cidr)?;
+    let gateway: Ipv4Addr = parse("gatewayIP", &spec.gateway_ip)?;
+    let source_cidrs: Result<Vec<Ipv4Net>, Unusable> =
+        spec.source_cidrs.iter().map(|text| parse("sourceCIDRs", text)).collect();
+    let endpoints: BTreeSet<Ipv4Addr> = status
+        .map(|status| status.endpoints.as_slice())
+        .unwrap_or_default()
+        .iter()
+        // Pods of the other family leave by it.
+        .filter_map(|endpoint| endpoint.address.parse().ok())
+        .collect();
+    Ok(Vip {
+        name: key_of(address),
+        index: spec.index,
+        interface: spec.interface.clone(),
+        virtual_cidr,
+        gateway: Some(gateway),
+        source_cidrs: source_cidrs?,
+        mark: spec.firewall_mark,
+        table: spec.route_table,
+        priority: spec.routing_priority,
+        endpoints: if spec.egress_enabled { endpoints } else { BTreeSet::new() },
+    })
+}
+
+fn parse<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, Unusable> {
+    text.parse().map_err(|_| ("NotIPv4", format!("{field}: {text} is not IPv4")))
+}
