@@ -1,3 +1,13 @@
 //! The operator suite's controllers; each a folder with its pure decide.
 
+mod connect;
+mod install;
+mod lease;
+mod options;
+mod run;
+
 pub mod vip;
+
+pub use connect::InProcess;
+pub use options::{Options, Settings};
+pub use run::{run, run_in_process, run_with_client};

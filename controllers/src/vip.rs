@@ -27,9 +27,17 @@ mod decide;
 mod decision;
 mod report;
 
+mod caches;
+mod control;
+mod execute;
+mod gather;
+mod recorder;
+mod status;
+
 #[cfg(test)]
 mod fixture;
 
+pub(crate) use control::run;
 pub use decide::decide;
 pub use decision::{Action, Decision, Note, NoteKind, Subject};
 pub use facts::{

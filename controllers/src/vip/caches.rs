@@ -1,0 +1,120 @@
+//! One cache for each kind, fed by a watch of its own.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork};
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::gather::Objects;
+
+/// The caches. They say when something changed, not what.
+pub(crate) struct Caches {
+    services: Store<Service>,
+    slices: Store<EndpointSlice>,
+    nodes: Store<Node>,
+    configs: Store<VipConfig>,
+    networks: Store<VipNetwork>,
+    gateways: Store<VipGateway>,
+    addresses: Store<VipAddress>,
+    changed: Arc<Notify>,
+}
+
+impl Caches {
+    /// Begins to watch; the tasks end with `shutdown`.
+    pub(crate) fn start(client: &Client, tasks: &TaskTracker, shutdown: &CancellationToken) -> Self {
+        let changed = Arc::new(Notify::new());
+        let start = Start { client, tasks, shutdown, changed: &changed };
+        Self {
+            services: start.watch(),
+            slices: start.watch(),
+            nodes: start.watch(),
+            configs: start.watch(),
+            networks: start.watch(),
+            gateways: start.watch(),
+            addresses: start.watch(),
+            changed,
+        }
+    }
+
+    /// Returns when each cache holds all there is. Nothing may be decided before.
+    pub(crate) async fn synced(&self) -> anyhow::Result<()> {
+        self.services.wait_until_ready().await?;
+        self.slices.wait_until_ready().await?;
+        self.nodes.wait_until_ready().await?;
+        self.configs.wait_until_ready().await?;
+        self.networks.wait_until_ready().await?;
+        self.gateways.wait_until_ready().await?;
+        self.addresses.wait_until_ready().await?;
+        Ok(())
+    }
+
+    /// Returns when something changed since the last time it returned.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Everything that is cached now.
+    pub(crate) fn objects(&self) -> Objects {
+        Objects {
+            services: self.services.state(),
+            slices: self.slices.state(),
+            nodes: self.nodes.state(),
+            configs: self.configs.state(),
+            networks: self.networks.state(),
+            gateways: self.gateways.state(),
+            addresses: self.addresses.state(),
+        }
+    }
+
+    /// A VipAddress.
+    pub(crate) fn address(&self, namespace: &str, name: &str) -> Option<Arc<VipAddress>> {
+        self.addresses.get(&reflector::ObjectRef::new(name).within(namespace))
+    }
+}
+
+struct Start<'a> {
+    client: &'a Client,
+    tasks: &'a TaskTracker,
+    shutdown: &'a CancellationToken,
+    changed: &'a Arc<Notify>,
+}
+
+impl Start<'_> {
+    fn watch<K>(&self) -> Store<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let (store, writer) = reflector::store();
+        let kind = K::kind(&()).into_owned();
+        let (changed, shutdown) = (self.changed.clone(), self.shutdown.clone());
+        let stream = watcher(Api::<K>::all(self.client.clone()), watcher::Config::default());
+        let stream = stream.default_backoff().reflect(writer);
+        self.tasks.spawn(async move {
+            let mut stream = std::pin::pin!(stream);
+            loop {
+                tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    event = stream.next() => match event {
+                        Some(Ok(watcher::Event::Init | watcher::Event::InitApply(_))) => {}
+                        Some(Ok(watcher::Event::InitDone | watcher::Event::Apply(_) | watcher::Event::Delete(_))) => {
+                            changed.notify_one();
+                        }
+                        Some(Err(error)) => tracing::warn!(kind, %error, "the watch failed, trying again"),
+                        None => return,
+                    }
+                }
+            }
+        });
+        store
+    }
+}

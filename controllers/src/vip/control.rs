@@ -1,0 +1,86 @@
+//! The one task that decides: on every change of a cache, and when a decision asked for it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::caches::Caches;
+use super::decide::decide;
+use super::execute::Executor;
+use super::gather;
+use super::memory::Memory;
+use crate::options::Settings;
+
+/// How long it must be quiet after a change.
+const QUIET: Duration = Duration::from_millis(20);
+/// How long a change waits at most.
+const MOST: Duration = Duration::from_millis(100);
+/// The first and the longest pause after something failed.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// Between two decisions when nothing happens at all.
+const RESYNC: Duration = Duration::from_secs(300);
+
+/// The VIP controller, until `shutdown`.
+pub(crate) async fn run(
+    client: Client,
+    settings: &Settings,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let (tasks, stop) = (TaskTracker::new(), shutdown.child_token());
+    let caches = Caches::start(&client, &tasks, &stop);
+    tasks.close();
+    let executor = Executor { client, manager: settings.manager.clone() };
+    let result = work(&caches, &executor, &shutdown).await;
+    stop.cancel();
+    tasks.wait().await;
+    result
+}
+
+async fn work(caches: &Caches, executor: &Executor, shutdown: &CancellationToken) -> anyhow::Result<()> {
+    tokio::select! {
+        () = shutdown.cancelled() => return Ok(()),
+        synced = caches.synced() => synced?,
+    }
+    tracing::info!("the VIP controller knows all objects and decides from now on");
+    let mut memory = Memory::default();
+    let mut pause = PAUSE.0;
+    loop {
+        let now = Timestamp::now();
+        let objects = caches.objects();
+        let decision = decide(&gather::facts(&objects, &executor.manager, now), &memory);
+        tracing::debug!("{decision}");
+        memory.clone_from(&decision.memory);
+        let failed = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            failed = executor.execute(&decision, &objects, caches, now) => failed,
+        };
+        let mut wait = decision.wake.map_or(RESYNC, |wake| until(wake).min(RESYNC));
+        if failed > 0 {
+            wait = wait.min(pause);
+            pause = (pause * 2).min(PAUSE.1);
+        } else {
+            pause = PAUSE.0;
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            () = tokio::time::sleep(wait) => {}
+            () = quiet(caches) => {}
+        }
+    }
+}
+
+/// How long it is until a time.
+fn until(time: Timestamp) -> Duration {
+    Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO)
+}
+
+/// Returns when something changed and it has been quiet for a moment.
+async fn quiet(caches: &Caches) {
+    caches.changed().await;
+    let calm = async { while tokio::time::timeout(QUIET, caches.changed()).await.is_ok() {} };
+    // However busy it is, a change does not wait longer.
+    let _ = tokio::time::timeout(MOST, calm).await;
+}
