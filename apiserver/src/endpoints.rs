@@ -145,6 +145,9 @@ where
         ("" | "status" | "finalize" | "ephemeralcontainers" | "resize", "get") => get::get(&call).await,
         ("", "list") => list::list(&call).await,
         ("", "watch") => watch::watch(&call).await,
+        ("", "create") if pod_subresources::is_bindings(&call.served) => {
+            pod_subresources::bind_named(&call, &body).await
+        }
         ("", "create") => create::create(&call, &body).await,
         ("" | "status" | "finalize" | "ephemeralcontainers" | "resize", "update") => {
             update::update(&call, &body).await

@@ -14,6 +14,7 @@ use super::options::WriteOptions;
 use super::update::{Proposal, change};
 use super::write::Writing;
 use super::{Call, answer, metadata};
+use crate::registry::Served;
 use crate::response::{Failure, Response};
 
 /// Puts a pod on a node.
@@ -60,6 +61,21 @@ pub(crate) async fn bind(call: &Call<'_>, body: &Bytes) -> Result<Response, Fail
     let done =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(answer::plain(call, StatusCode::CREATED, &done))
+}
+
+/// Whether this is the old door to `pods/binding`, a collection of its own that holds nothing.
+pub(crate) fn is_bindings(served: &Served) -> bool {
+    served.resource.group.is_empty() && *served.resource.plural == *"bindings"
+}
+
+/// Puts the pod on a node that has the binding's name.
+pub(crate) async fn bind_named(call: &Call<'_>, body: &Bytes) -> Result<Response, Failure> {
+    let name = metadata::text(&read(call, body)?, "name").to_owned();
+    let pods = call.api.registry.get("", "v1", "pods").ok_or_else(Status::unknown_resource)?;
+    let mut ctx = call.ctx.clone();
+    ctx.info.name = name;
+    ctx.info.subresource = "binding".to_owned();
+    bind(&Call { ctx: &ctx, served: pods, ..*call }, body).await
 }
 
 /// Deletes a pod, as `kubectl drain` asks for it.

@@ -116,7 +116,8 @@ async fn a_pod_on_a_node_gets_its_grace() {
     let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
     let bound = server.post(&format!("{path}/a/binding"), binding.clone()).await;
     assert_eq!(bound.code, 201, "{}", bound.text);
-    assert_eq!(server.post(&format!("{path}/a/binding"), binding).await.code, 409);
+    assert_eq!(server.post(&format!("{path}/a/binding"), binding.clone()).await.code, 409);
+    assert_eq!(server.post("/api/v1/namespaces/default/bindings", binding).await.code, 409);
     assert_eq!(names(&server.get(&format!("{path}?fieldSelector=spec.nodeName%3Dn1")).await.body), ["a"]);
     let marked = server.delete(&format!("{path}/a"), Value::Null).await;
     assert_eq!(marked.body["metadata"]["deletionGracePeriodSeconds"], 30, "{}", marked.text);
