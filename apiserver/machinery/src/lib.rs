@@ -14,6 +14,10 @@ pub mod jsonpath;
 pub mod protobuf;
 pub mod validate;
 
+pub mod discovery;
+pub mod openapi;
+pub mod table;
+
 pub mod selector;
 
 pub mod apply;
