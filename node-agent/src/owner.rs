@@ -37,10 +37,10 @@ const RETRY: Duration = Duration::from_millis(250);
 /// What the owner hears.
 #[derive(Debug)]
 pub(crate) enum Event {
-    Address(Change<VipAddress>),
+    Address(Box<Change<VipAddress>>),
     Network(Change<VipNetwork>),
     Config(Change<VipConfig>),
-    Node(Change<Node>),
+    Node(Box<Change<Node>>),
     /// The API answers again after it did not: others may have held our addresses meanwhile.
     Reconnected,
     /// A status patch did not get through.
@@ -133,12 +133,12 @@ impl Owner {
 
     /// Takes an event in and says how long others are waited for.
     fn hear(&mut self, event: Event) -> Duration {
-        let deletes = matches!(event, Event::Address(Change::Delete(_)));
+        let deletes = matches!(&event, Event::Address(change) if matches!(**change, Change::Delete(_)));
         match event {
-            Event::Address(change) => self.index.address(change),
+            Event::Address(change) => self.index.address(*change),
             Event::Network(change) => self.index.network(change),
             Event::Config(change) => self.index.config(change),
-            Event::Node(change) => self.index.node(change),
+            Event::Node(change) => self.index.node(*change),
             Event::Reconnected => self.memory.announced.clear(),
             Event::Unpatched(vip) => {
                 self.memory.sent.remove(&vip);

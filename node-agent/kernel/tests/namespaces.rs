@@ -1,5 +1,12 @@
 //! The kernel crate against a real kernel, each test in network namespaces of its own. Run as root.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking; clippy knows only functions marked as tests"
+)]
+
 #[path = "namespaces/announce.rs"]
 mod announce;
 #[path = "namespaces/golden.rs"]

@@ -30,10 +30,22 @@ pub(super) fn spawn(tasks: &mut JoinSet<()>, client: &Client, node: &str, events
         mine = mine.labels(&format!("{}={node}", names::LABEL_NODE_NAME));
     }
     let all = watcher::Config::default;
-    tasks.spawn(watch(Api::<VipAddress>::all(client.clone()), mine, events.clone(), Event::Address, true));
+    tasks.spawn(watch(
+        Api::<VipAddress>::all(client.clone()),
+        mine,
+        events.clone(),
+        |change| Event::Address(Box::new(change)),
+        true,
+    ));
     tasks.spawn(watch(Api::<VipNetwork>::all(client.clone()), all(), events.clone(), Event::Network, false));
     tasks.spawn(watch(Api::<VipConfig>::all(client.clone()), all(), events.clone(), Event::Config, false));
-    tasks.spawn(watch(Api::<Node>::all(client.clone()), all(), events.clone(), Event::Node, false));
+    tasks.spawn(watch(
+        Api::<Node>::all(client.clone()),
+        all(),
+        events.clone(),
+        |change| Event::Node(Box::new(change)),
+        false,
+    ));
 }
 
 async fn watch<K>(
