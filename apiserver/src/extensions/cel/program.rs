@@ -1,0 +1,235 @@
+//! One expression: parsed, checked against its schema, and rewritten so that its loops keep the budget.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr};
+use kube_cel::cel::parser::Parser;
+use kube_cel::cel::{Context, ExecutionError, Value};
+use litek8s_machinery::schema::{Schema, Type};
+
+use super::functions::{self, CHARGE, STEP, TYPES};
+use super::value::escaped;
+
+/// Longest expression.
+const MAX_LENGTH: usize = 16 * 1024;
+/// Deepest expression, within what the interpreter's recursion can bear.
+const MAX_DEPTH: usize = 64;
+
+/// An expression ready to run.
+pub(super) struct Program {
+    expression: IdedExpr,
+    uses_old_self: bool,
+    depth: usize,
+}
+
+impl Program {
+    /// Parses and checks an expression over `self` and `oldSelf` of this schema.
+    pub(super) fn compile(text: &str, schema: &Schema, is_root: bool) -> Result<Self, String> {
+        if text.len() > MAX_LENGTH {
+            return Err(format!("the expression is longer than {MAX_LENGTH} bytes"));
+        }
+        let parsed = catch_unwind(|| Parser::new().enable_optional_syntax(true).parse(text));
+        let parsed = parsed.map_err(|_| "the expression cannot be parsed".to_owned())?;
+        let expression = parsed.map_err(|errors| errors.to_string())?;
+        let mut check =
+            Check { root: is_root.then_some(schema), bound: Vec::new(), uses_old_self: false, depth: 0 };
+        check.bound.push(("self".to_owned(), Some(schema)));
+        check.bound.push(("oldSelf".to_owned(), None));
+        check.expression(&expression, 0)?;
+        Ok(Program {
+            uses_old_self: check.uses_old_self,
+            depth: check.depth,
+            expression: guarded(expression),
+        })
+    }
+
+    /// Whether the value must be compared with one before.
+    pub(super) fn uses_old_self(&self) -> bool {
+        self.uses_old_self
+    }
+
+    /// How deep the expression is nested.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Runs the expression; the interpreter's own panics are errors here.
+    pub(super) fn run(&self, scope: &Context<'_>) -> Result<Value, ExecutionError> {
+        catch_unwind(AssertUnwindSafe(|| Value::resolve(&self.expression, scope))).unwrap_or_else(|_| {
+            Err(ExecutionError::function_error("rule", "the expression cannot be evaluated"))
+        })
+    }
+}
+
+/// Finds names that do not exist, as far as the schema tells.
+struct Check<'a> {
+    root: Option<&'a Schema>,
+    bound: Vec<(String, Option<&'a Schema>)>,
+    uses_old_self: bool,
+    depth: usize,
+}
+
+impl<'a> Check<'a> {
+    /// Checks an expression; its schema, where it is known.
+    fn expression(&mut self, expression: &IdedExpr, depth: usize) -> Result<Option<&'a Schema>, String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("the expression is nested deeper than {MAX_DEPTH} levels"));
+        }
+        self.depth = self.depth.max(depth);
+        let depth = depth + 1;
+        match &expression.expr {
+            Expr::Unspecified | Expr::Literal(_) => Ok(None),
+            Expr::Struct(_) => Err("message literals are not supported".to_owned()),
+            Expr::Ident(name) => self.identifier(name),
+            Expr::Select(select) => {
+                let operand = self.expression(&select.operand, depth)?;
+                self.field(operand, &select.field)
+            }
+            Expr::List(list) => {
+                list.elements.iter().try_for_each(|element| self.expression(element, depth).map(drop))?;
+                Ok(None)
+            }
+            Expr::Map(map) => {
+                map.entries.iter().try_for_each(|entry| self.entry(entry, depth))?;
+                Ok(None)
+            }
+            Expr::Call(call) => self.call(call, depth),
+            Expr::Comprehension(comprehension) => {
+                let range = self.expression(&comprehension.iter_range, depth)?;
+                self.expression(&comprehension.accu_init, depth)?;
+                let before = self.bound.len();
+                let item = range.filter(|s| s.ty == Type::Array).and_then(Schema::item);
+                self.bound.push((comprehension.iter_var.clone(), item));
+                self.bound.push((comprehension.accu_var.clone(), None));
+                if let Some(second) = &comprehension.iter_var2 {
+                    self.bound.push((second.clone(), None));
+                }
+                let inner = [&comprehension.loop_cond, &comprehension.loop_step, &comprehension.result];
+                inner.into_iter().try_for_each(|expression| self.expression(expression, depth).map(drop))?;
+                self.bound.truncate(before);
+                Ok(None)
+            }
+        }
+    }
+
+    fn identifier(&mut self, name: &str) -> Result<Option<&'a Schema>, String> {
+        let known = self.bound.iter().rev().find(|(bound, _)| bound == name);
+        match known {
+            Some((_, schema)) => {
+                self.uses_old_self |= name == "oldSelf";
+                Ok(*schema)
+            }
+            None if TYPES.contains(&name) || name.starts_with('@') => Ok(None),
+            None => Err(format!("undeclared reference to '{name}' (in container '')")),
+        }
+    }
+
+    fn field(&self, operand: Option<&'a Schema>, name: &str) -> Result<Option<&'a Schema>, String> {
+        let Some(schema) = operand else { return Ok(None) };
+        if self.root.is_some_and(|root| std::ptr::eq(root, schema)) || schema.embedded_resource {
+            match name {
+                "apiVersion" | "kind" | "metadata" => return Ok(None),
+                _ => {}
+            }
+        }
+        let named =
+            |(field, _): &(&std::sync::Arc<str>, _)| escaped(field).is_some_and(|field| field == name);
+        match schema.properties.iter().find(named) {
+            Some((_, property)) => Ok(Some(property.schema.get())),
+            None => match &schema.additional {
+                Some(values) => Ok(Some(values.get())),
+                None if schema.ty == Type::Object && !schema.preserve_unknown => {
+                    Err(format!("undefined field '{name}'"))
+                }
+                None => Ok(None),
+            },
+        }
+    }
+
+    fn call(&mut self, call: &CallExpr, depth: usize) -> Result<Option<&'a Schema>, String> {
+        let mut name = call.func_name.clone();
+        if let Some(target) = &call.target {
+            match &target.expr {
+                Expr::Ident(space) if !self.bound.iter().any(|(bound, _)| bound == space) => {
+                    name = format!("{space}.{name}");
+                }
+                _ => drop(self.expression(target, depth)?),
+            }
+        }
+        let word = name.starts_with(|c: char| c.is_ascii_alphabetic());
+        if word && !functions::exists(&name) && !functions::exists(&call.func_name) {
+            return Err(format!("undeclared reference to '{name}' (in container '')"));
+        }
+        let mut arguments = Vec::new();
+        for argument in &call.args {
+            arguments.push(self.expression(argument, depth)?);
+        }
+        // An element of a list is what it says.
+        let first = arguments.first().copied().flatten();
+        let list = first.filter(|s| call.func_name == "_[_]" && s.ty == Type::Array);
+        Ok(list.and_then(Schema::item))
+    }
+
+    fn entry(&mut self, entry: &IdedEntryExpr, depth: usize) -> Result<(), String> {
+        match &entry.expr {
+            EntryExpr::StructField(_) => Err("message literals are not supported".to_owned()),
+            EntryExpr::MapEntry(entry) => {
+                self.expression(&entry.key, depth)?;
+                self.expression(&entry.value, depth).map(drop)
+            }
+        }
+    }
+}
+
+/// The expression with the budget kept at every loop and at everything that makes texts and lists.
+fn guarded(expression: IdedExpr) -> IdedExpr {
+    let id = expression.id;
+    let all = |list: Vec<IdedExpr>| list.into_iter().map(guarded).collect();
+    let expr = match expression.expr {
+        Expr::Call(mut call) => {
+            call.target = call.target.map(|target| Box::new(guarded(*target)));
+            call.args = all(call.args);
+            let makes =
+                call.func_name == "_+_" || call.func_name.starts_with(|c: char| c.is_ascii_alphabetic());
+            let call = Expr::Call(call);
+            if makes { wrapped(CHARGE, IdedExpr { id, expr: call }) } else { call }
+        }
+        Expr::Comprehension(mut comprehension) => {
+            for part in [
+                &mut comprehension.iter_range,
+                &mut comprehension.accu_init,
+                &mut comprehension.loop_cond,
+                &mut comprehension.loop_step,
+                &mut comprehension.result,
+            ] {
+                *part = guarded(std::mem::take(part));
+            }
+            let condition = std::mem::take(&mut comprehension.loop_cond);
+            comprehension.loop_cond = IdedExpr { id, expr: wrapped(STEP, condition) };
+            Expr::Comprehension(comprehension)
+        }
+        Expr::List(mut list) => {
+            list.elements = all(list.elements);
+            Expr::List(list)
+        }
+        Expr::Map(mut map) => {
+            for entry in &mut map.entries {
+                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                    entry.key = guarded(std::mem::take(&mut entry.key));
+                    entry.value = guarded(std::mem::take(&mut entry.value));
+                }
+            }
+            Expr::Map(map)
+        }
+        Expr::Select(mut select) => {
+            select.operand = Box::new(guarded(*select.operand));
+            Expr::Select(select)
+        }
+        leaf @ (Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_)) => leaf,
+    };
+    IdedExpr { id, expr }
+}
+
+fn wrapped(function: &str, argument: IdedExpr) -> Expr {
+    Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args: vec![argument] })
+}

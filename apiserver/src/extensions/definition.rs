@@ -1,0 +1,112 @@
+//! The behaviour of CustomResourceDefinitions: defaults, names, stored versions, and that they are served at once.
+
+use litek8s_machinery::field::FieldError;
+use litek8s_store::GroupResource;
+use serde_json::{Value, json};
+
+use super::names::{Taken, settle};
+use super::served::Serving;
+use super::{CLEANUP_FINALIZER, Condition, DEFINITIONS, set_condition, validate};
+use crate::api::Api;
+use crate::endpoints::metadata;
+use crate::response::Failure;
+use crate::strategy::{Change, Strategy, WriteContext};
+
+/// The strategy of CustomResourceDefinitions.
+#[derive(Default)]
+pub(crate) struct Definitions {
+    serving: Serving,
+}
+
+impl Strategy for Definitions {
+    fn prepare_create(&self, cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {
+        set_defaults(object);
+        object["status"] = json!({"conditions": [], "acceptedNames": {}, "storedVersions": []});
+        note_stored_version(object);
+        let mut finalizers: Vec<String> =
+            metadata::finalizers(object).into_iter().map(str::to_owned).collect();
+        if !finalizers.iter().any(|f| f == CLEANUP_FINALIZER) {
+            finalizers.push(CLEANUP_FINALIZER.to_owned());
+        }
+        metadata::set(object, "finalizers", Some(Value::from(finalizers)));
+        settle_names(cx, object);
+        Ok(())
+    }
+
+    fn prepare_update(&self, cx: &WriteContext<'_>, object: &mut Value, _: &Value) -> Result<(), Failure> {
+        set_defaults(object);
+        note_stored_version(object);
+        settle_names(cx, object);
+        Ok(())
+    }
+
+    fn validate(&self, _: &WriteContext<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        validate::definition(object, old)
+    }
+
+    fn mark_deleting(&self, object: &mut Value) {
+        let since = metadata::text(object, "deletionTimestamp").to_owned();
+        let condition = Condition {
+            ty: "Terminating",
+            holds: true,
+            reason: "InstanceDeletionPending",
+            message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        };
+        set_condition(object, &condition, &since);
+    }
+
+    fn after_write(&self, api: &Api, change: Change<'_>) {
+        let (Change::Stored(object) | Change::Deleted(object)) = change;
+        self.serving.refresh(api, metadata::text(object, "name"));
+    }
+}
+
+/// What a definition may leave out.
+pub(super) fn set_defaults(definition: &mut Value) {
+    let spec = metadata::object(definition, "spec");
+    if spec["conversion"].is_null() {
+        spec["conversion"] = json!({"strategy": "None"});
+    }
+    let names = metadata::object(spec, "names");
+    let kind = names["kind"].as_str().unwrap_or_default().to_owned();
+    if names["singular"].as_str().unwrap_or_default().is_empty() {
+        names["singular"] = Value::from(kind.to_lowercase());
+    }
+    if names["listKind"].as_str().unwrap_or_default().is_empty() && !kind.is_empty() {
+        names["listKind"] = Value::from(format!("{kind}List"));
+    }
+}
+
+/// The storage version joins the versions that objects may be stored in.
+fn note_stored_version(definition: &mut Value) {
+    let versions =
+        definition.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let storage = versions.into_iter().find(|v| v["storage"] == true).map(|v| v["name"].clone());
+    let status = metadata::object(definition, "status");
+    if !status["storedVersions"].is_array() {
+        status["storedVersions"] = json!([]);
+    }
+    if let (Some(storage), Some(stored)) = (storage, status["storedVersions"].as_array_mut())
+        && !stored.contains(&storage)
+    {
+        stored.push(storage);
+    }
+}
+
+fn settle_names(cx: &WriteContext<'_>, definition: &mut Value) {
+    let group = definition.pointer("/spec/group").cloned().unwrap_or_default();
+    let name = metadata::text(definition, "name").to_owned();
+    let mut taken = Taken::default();
+    let (api_group, _, plural) = DEFINITIONS;
+    for other in cx.view.list(&GroupResource::new(api_group, plural), None) {
+        if *other.key.name == *name {
+            continue;
+        }
+        if let Ok(other) = serde_json::from_slice::<Value>(&other.json)
+            && other.pointer("/spec/group") == Some(&group)
+        {
+            taken.add(&other);
+        }
+    }
+    settle(definition, &taken, &metadata::time(cx.now));
+}

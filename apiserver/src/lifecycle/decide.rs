@@ -1,0 +1,31 @@
+//! From a subject to the commands it needs.
+
+use jiff::Timestamp;
+use litek8s_store::{Command, View};
+
+use super::subject::Subject;
+use super::{definition, garbage, namespace, namespace_defaults};
+use crate::registry::Table;
+
+/// What a decision looks at.
+pub(super) struct Facts<'a> {
+    pub(super) view: &'a View,
+    pub(super) table: &'a Table,
+    /// The cluster's CA, PEM.
+    pub(super) ca: &'a str,
+    pub(super) now: Timestamp,
+}
+
+/// What is to be done about a subject now. Doing it changes the subject so that the same is not decided again.
+pub(super) fn decide(facts: &Facts<'_>, subject: &Subject) -> Vec<Command> {
+    match subject {
+        Subject::Object(key) => garbage::decide(facts, key),
+        Subject::Namespace(name) => {
+            let mut commands = namespace::decide(facts, name);
+            commands.extend(namespace_defaults::decide(facts, name));
+            commands
+        }
+        Subject::Definition(name) => definition::decide(facts, name),
+        Subject::Leftovers(resource) => definition::leftovers(facts, resource),
+    }
+}

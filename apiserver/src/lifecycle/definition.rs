@@ -1,0 +1,77 @@
+//! The end of a CustomResourceDefinition: its objects go first, then it goes.
+
+use litek8s_store::{Command, GroupResource, Object, ObjectKey};
+use serde_json::Value;
+
+use super::decide::Facts;
+use super::edit;
+use super::removal::{Propagation, remove};
+use crate::endpoints::metadata;
+use crate::extensions::{CLEANUP_FINALIZER, Condition, is_condition_true, set_condition};
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions"), "", name)
+}
+
+/// What is to be done about a definition.
+pub(super) fn decide(facts: &Facts<'_>, name: &str) -> Vec<Command> {
+    let Some(definition) = facts.view.get(&key(name)) else { return Vec::new() };
+    let waits =
+        definition.meta.is_terminating() && definition.meta.finalizers.iter().any(|f| f == CLEANUP_FINALIZER);
+    let Some(mut value) = edit::value(definition).filter(|_| waits) else { return Vec::new() };
+    let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let resource = GroupResource::new(text("/spec/group"), text("/spec/names/plural"));
+    if facts.table.resources().any(|served| served.key == resource && !served.resource.custom) {
+        return finish(
+            definition,
+            value,
+            facts,
+            "OverlappingBuiltInResource",
+            "instances overlap with built-in resources in storage",
+        );
+    }
+    let instances: Vec<&Object> = facts.view.list(&resource, None).map(|object| &**object).collect();
+    if instances.is_empty() {
+        let (reason, message) = if is_condition_true(&value, "Established") {
+            ("InstanceDeletionCompleted", "removed all instances")
+        } else {
+            ("NeverEstablished", "resource was never established")
+        };
+        return finish(definition, value, facts, reason, message);
+    }
+    let mut commands: Vec<Command> =
+        instances.into_iter().filter_map(|object| remove(facts, object, Propagation::Background)).collect();
+    let condition = Condition {
+        ty: "Terminating",
+        holds: true,
+        reason: "InstanceDeletionInProgress",
+        message: "CustomResource deletion is in progress",
+    };
+    set_condition(&mut value, &condition, &metadata::time(facts.now));
+    commands.extend(edit::update(definition, &value));
+    commands
+}
+
+fn finish(
+    definition: &Object,
+    mut value: Value,
+    facts: &Facts<'_>,
+    reason: &str,
+    message: &str,
+) -> Vec<Command> {
+    let condition = Condition { ty: "Terminating", holds: false, reason, message };
+    set_condition(&mut value, &condition, &metadata::time(facts.now));
+    edit::drop_finalizer(&mut value, CLEANUP_FINALIZER);
+    edit::finish(definition, &value, false).into_iter().collect()
+}
+
+/// Objects that were created in the moment in which their definition went.
+pub(super) fn leftovers(facts: &Facts<'_>, resource: &GroupResource) -> Vec<Command> {
+    let name = format!("{}.{}", resource.resource, resource.group);
+    let served = facts.table.resources().any(|served| served.key == *resource && !served.resource.custom);
+    if served || facts.view.get(&key(&name)).is_some() {
+        return Vec::new();
+    }
+    // Nobody can reach them any more, not even to take their finalizers away.
+    facts.view.list(resource, None).map(|object| edit::delete(object)).collect()
+}
