@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, HeaderValue, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
+use litek8s_machinery::discovery;
 use litek8s_machinery::status::{Reason, Status};
-use serde_json::json;
 
 use crate::api::Api;
 use crate::registry::{Document, Table};
@@ -39,11 +39,9 @@ pub(crate) fn serve(api: &Arc<Api>, ctx: &RequestContext, parts: &Parts) -> Resp
         ["apis"] if wants_aggregated(&parts.headers) => {
             tagged(&parts.headers, table.aggregated(false), AGGREGATED)
         }
-        ["api"] => Some(response::value(
-            StatusCode::OK,
-            output,
-            &json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
-        )),
+        ["api"] => {
+            Some(response::value(StatusCode::OK, output, &discovery::core_versions(host(&parts.headers))))
+        }
         ["apis"] => plain(output, Some(table.group_list())),
         ["apis", group] => table.group(group).map(|value| response::value(StatusCode::OK, output, &value)),
         ["api", version] => plain(output, table.resource_list("", version)),
@@ -55,6 +53,11 @@ pub(crate) fn serve(api: &Arc<Api>, ctx: &RequestContext, parts: &Parts) -> Resp
         _ => None,
     };
     found.unwrap_or_else(|| response::status(&Status::unknown_resource(), output))
+}
+
+/// Where the client found this server.
+fn host(headers: &HeaderMap) -> &str {
+    headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
 }
 
 fn plain(output: Output, document: Option<&Document>) -> Option<Response> {

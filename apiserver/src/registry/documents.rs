@@ -7,7 +7,7 @@ use bytes::Bytes;
 use litek8s_machinery::gvk::GroupVersion;
 use litek8s_machinery::resource::Resource;
 use litek8s_machinery::{discovery, openapi};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha512};
 
 use super::{GroupVersionTable, Groups, Table};
@@ -112,18 +112,12 @@ impl Table {
     /// `/openapi/v3`: where the documents are, with their hashes.
     pub fn openapi_index(&self) -> &Document {
         self.documents().index.get_or_init(|| {
-            let mut paths = serde_json::Map::new();
-            for (group, version, _) in self.group_versions() {
-                let Some(document) = self.openapi(group, version) else { continue };
-                let path = if group.is_empty() {
-                    format!("api/{version}")
-                } else {
-                    format!("apis/{group}/{version}")
-                };
-                let url = format!("/openapi/v3/{path}?hash={}", document.hash);
-                paths.insert(path, json!({"serverRelativeURL": url}));
-            }
-            Document::of(&json!({"paths": paths}))
+            let versions: Vec<GroupVersion> =
+                self.group_versions().map(|(group, version, _)| GroupVersion::new(group, version)).collect();
+            let hashed = versions
+                .iter()
+                .filter_map(|gv| Some((gv, self.openapi(&gv.group, &gv.version)?.hash.clone())));
+            Document::of(&openapi::v3_index(hashed))
         })
     }
 
