@@ -1,7 +1,10 @@
 //! `litek8s apiserver`: the API, and on the leader the controllers in the same process.
 
+use std::sync::Arc;
+
 use litek8s_apiserver::options::Options;
-use litek8s_apiserver::run::Server;
+use litek8s_apiserver::run::{Access, OnLeader, Server};
+use litek8s_controllers::InProcess;
 use tokio_util::sync::CancellationToken;
 
 /// The flags of the subcommand.
@@ -15,7 +18,15 @@ pub(crate) struct Arguments {
 }
 
 /// Serves until `shutdown`.
-pub(crate) async fn run(arguments: Box<Arguments>, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn run(arguments: Arguments, shutdown: CancellationToken) -> anyhow::Result<()> {
     let server = Server::open(arguments.options).await?;
-    server.run(None, shutdown).await
+    server.run(arguments.controllers.then(controllers), shutdown).await
+}
+
+/// The controllers, with a client whose writes are bound to the leader's term.
+fn controllers() -> OnLeader {
+    Arc::new(|access: Access, over| {
+        let access = InProcess { url: access.url, ca_pem: access.ca_pem, token: access.token };
+        Box::pin(litek8s_controllers::run_in_process(access, over))
+    })
 }

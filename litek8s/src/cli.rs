@@ -23,6 +23,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve the Kubernetes API, with the controllers on the leader
     Apiserver(Box<apiserver::Arguments>),
+    /// Carry out on this node what the cluster's objects say
+    Agent(litek8s_node_agent::Options),
+    /// Run the controllers alone, one of several by a Lease
+    Controllers(litek8s_controllers::Options),
     /// A throw-away cluster of several nodes on this machine
     Dev(litek8s_lab::Options),
     /// Print the version

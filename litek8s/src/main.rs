@@ -40,7 +40,9 @@ fn start(cli: Cli) -> anyhow::Result<()> {
     runtime.block_on(async {
         let shutdown = litek8s_daemon::shutdown::on_signals()?;
         match cli.command {
-            Command::Apiserver(options) => apiserver::run(options, shutdown).await,
+            Command::Apiserver(arguments) => apiserver::run(*arguments, shutdown).await,
+            Command::Agent(options) => litek8s_node_agent::run(options, shutdown).await,
+            Command::Controllers(options) => litek8s_controllers::run(options, shutdown).await,
             Command::Dev(options) => litek8s_lab::run(options, shutdown).await,
             Command::Version => {
                 println!("litek8s {} (Kubernetes {})", env!("CARGO_PKG_VERSION"), kubernetes());
