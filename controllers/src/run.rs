@@ -40,3 +40,15 @@ pub async fn run_with_client(
     }
     vip::run(client, &settings, shutdown).await.context("the VIP controller")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spawnable<T: Send + 'static>(_: impl FnOnce(InProcess, CancellationToken) -> T) {}
+
+    #[test]
+    fn the_controllers_can_be_spawned() {
+        spawnable(run_in_process);
+    }
+}

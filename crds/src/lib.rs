@@ -6,6 +6,8 @@
 //! Addresses and networks are strings: the schema says what is right, and an object that slipped by it (written under an
 //! older definition) is reported by its reader instead of ending every watch of its kind.
 
+#![allow(clippy::duplicated_attributes, reason = "every printer column has a type and a priority of its own")]
+
 mod definitions;
 mod schema;
 

@@ -1,5 +1,7 @@
 //! Wrong input is a clear error where it is written: the schema's ranges, patterns and CEL rules.
 
+#![allow(clippy::unwrap_used, reason = "a test may end at once")]
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork, VipRoute};

@@ -105,7 +105,9 @@ fn difference(facts: &Facts, service: &ServiceFact, claim: &Claim<'_>, place: &P
     if object.spec.node != place.node {
         return Some(match &place.why {
             Why::Moved { cause, .. } => format!("it moves to {}, {cause}", place.node),
-            why => format!("it belongs on {} ({why:?})", place.node),
+            Why::Kept | Why::Frozen | Why::Leaving(_) | Why::Bare(_) | Why::Assigned => {
+                format!("it belongs on {}", place.node)
+            }
         });
     }
     if object.spec != spec(service, network, claim, &place.node, index, slot)

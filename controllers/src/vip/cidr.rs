@@ -8,7 +8,7 @@ use ipnet::IpNet;
 pub(crate) fn address(text: &str) -> Option<IpAddr> {
     match text.parse::<IpAddr>().ok()? {
         IpAddr::V6(six) if six.to_ipv4_mapped().is_some() => None,
-        address => Some(address),
+        address @ (IpAddr::V4(_) | IpAddr::V6(_)) => Some(address),
     }
 }
 

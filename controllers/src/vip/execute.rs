@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -51,11 +51,11 @@ impl Executor {
         let deletions = |action: &&Action| matches!(action, Action::Delete { .. });
         let (first, then): (Vec<&Action>, Vec<&Action>) = decision.actions.iter().partition(deletions);
         for actions in [first, then] {
-            let written: Vec<Result<Written, ()>> = stream::iter(actions)
-                .map(|action| self.act(action, now))
-                .buffer_unordered(CONCURRENCY)
-                .collect()
-                .await;
+            // Boxed, so that the compiler sees the whole as `Send`.
+            let writes: Vec<BoxFuture<'_, Result<Written, ()>>> =
+                actions.into_iter().map(|action| self.act(action, now).boxed()).collect();
+            let written: Vec<Result<Written, ()>> =
+                stream::iter(writes).buffer_unordered(CONCURRENCY).collect().await;
             failed += written.iter().filter(|result| result.is_err()).count();
             let written: Vec<Written> = written.into_iter().flatten().collect();
             if tokio::time::timeout(PATIENCE, shown(caches, &written)).await.is_err() {

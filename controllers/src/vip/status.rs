@@ -68,7 +68,7 @@ pub(crate) fn service(
     let generation = service.metadata.generation;
     let wanted = condition(names::CONDITION_VIPS_READY, &report.verdict, generation, before, now);
     let addresses: Vec<String> = report.placed.iter().map(ToString::to_string).collect();
-    let said = before.iter().any(|old| *old == wanted);
+    let said = before.contains(&wanted);
     if said && (!load_balancer || addresses == ingress(service)) {
         return None;
     }
@@ -128,7 +128,8 @@ mod tests {
     fn a_condition_that_stays_keeps_its_time() {
         let (good, bad) = (Verdict::new(true, "A", ""), Verdict::new(false, "B", ""));
         let first = condition("Ready", &good, Some(1), &[], at(1));
-        let again = condition("Ready", &Verdict::new(true, "C", ""), Some(2), &[first.clone()], at(9));
+        let again =
+            condition("Ready", &Verdict::new(true, "C", ""), Some(2), std::slice::from_ref(&first), at(9));
         assert_eq!(again.last_transition_time, first.last_transition_time);
         assert_eq!(condition("Ready", &bad, Some(2), &[first], at(9)).last_transition_time, Time(at(9)));
     }
