@@ -9,6 +9,8 @@
 
 #[path = "agent/api.rs"]
 mod api;
+#[path = "agent/join.rs"]
+mod join;
 #[path = "agent/node.rs"]
 mod node;
 #[path = "agent/vips.rs"]

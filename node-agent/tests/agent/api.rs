@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-type Body = BoxBody<Bytes, Infallible>;
+pub(crate) type Body = BoxBody<Bytes, Infallible>;
 
 /// Objects by collection and `namespace/name`, and everything that happened to them.
 #[derive(Default)]
@@ -106,7 +106,7 @@ impl Api {
         self.store.lock().unwrap().log.iter().filter(|(found, _)| found == collection).count()
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let (collection, key, status) = place(parts.uri.path());

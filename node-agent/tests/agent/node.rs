@@ -1,7 +1,7 @@
 //! A namespace with an interface on the VIP network, and an agent in it.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -113,7 +113,21 @@ impl Place {
             "users": [{"name": "test", "user": {}}],
         });
         std::fs::write(&kubeconfig, text.to_string()).unwrap();
-        let options = self.options(&["--kubeconfig", path(&kubeconfig), "--listen", "127.0.0.1:9099"]);
+        self.start(&["--kubeconfig", path(&kubeconfig), "--listen", "127.0.0.1:9099"])
+    }
+
+    /// Starts an agent that joins with the token in this file.
+    pub(crate) fn joining_agent(&self, server: SocketAddr, token: &str) -> Agent {
+        std::fs::write(self.file("token"), token).unwrap();
+        self.start(&["--join", &format!("https://{server}"), "--token-file", path(&self.file("token"))])
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn start(&self, arguments: &[&str]) -> Agent {
+        let options = self.options(arguments);
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(litek8s_node_agent::run(options, shutdown.clone()));
         Agent { shutdown, task }
