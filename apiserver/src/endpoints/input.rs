@@ -95,9 +95,12 @@ pub(crate) fn object(call: &Call<'_>, body: &Bytes, validation: FieldValidation)
 }
 
 /// Checks an object that a patch made, and prunes and defaults it; unknown fields are the patch's fault.
+///
+/// `shown` is what the failure shows in place of the whole object.
 pub(crate) fn patched(
     call: &Call<'_>,
     value: &mut Value,
+    shown: Option<&Value>,
     mut problems: Vec<String>,
     validation: FieldValidation,
 ) -> Result<(), Failure> {
@@ -105,7 +108,7 @@ pub(crate) fn patched(
     settle_type(value, &resource.group, &resource.version, &resource.kind)?;
     validate::well_typed(resource, value)?;
     problems.extend(strict_texts(&decode::unknown_fields(resource.schema.get(), value), &[]));
-    let shown = value.to_string();
+    let shown = shown.unwrap_or(value).to_string();
     report(call, problems, validation, |texts| {
         let error = FieldError::invalid("patch", shown.clone(), format!("strict decoding error: {texts}"));
         Status::invalid(&GroupKind::new("", ""), "", &[error])

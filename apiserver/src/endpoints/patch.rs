@@ -69,7 +69,8 @@ pub(crate) async fn patch(call: &Call<'_>, body: &Bytes) -> Result<Response, Fai
             Kind::Merge | Kind::Apply => machinery::merge(current, &patch)?,
             Kind::Strategic => machinery::strategic(schema, current, &patch)?,
         };
-        input::patched(call, &mut object, problems.clone(), writing.options.field_validation)?;
+        let shown = (kind == Kind::Strategic).then_some(&patch);
+        input::patched(call, &mut object, shown, problems.clone(), writing.options.field_validation)?;
         match_namespace(&mut object, call.namespace())?;
         match_name(call, &object)?;
         Ok(Proposal { object, owned: false })

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
 use litek8s_machinery::apply::Writer;
