@@ -285,7 +285,9 @@ pub fn aggregate(errors: &[FieldError]) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
-        other => other.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+        }
     }
 }
 
@@ -359,7 +361,7 @@ mod tests {
     fn several_errors_stand_in_brackets_once_each() {
         let one = FieldError::required("a", "");
         let two = FieldError::required("b", "");
-        assert_eq!(aggregate(&[one.clone()]), "a: Required value");
+        assert_eq!(aggregate(std::slice::from_ref(&one)), "a: Required value");
         assert_eq!(aggregate(&[one.clone(), two, one]), "[a: Required value, b: Required value]");
     }
 }

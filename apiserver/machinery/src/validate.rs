@@ -17,7 +17,7 @@ use crate::resource::Resource;
 use crate::schema::{Schema, Type};
 use crate::status::Status;
 
-pub use decodable::decodable;
+use decodable::decodable;
 pub use meta::{MetaRules, object_meta, object_meta_update};
 pub use name::{
     is_dns_label, is_dns_subdomain, is_dns1035_label, label_value_errors, name_errors, qualified_name_errors,
@@ -44,10 +44,8 @@ pub fn object(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Fiel
     if resource.custom {
         // Metadata has its own rules above.
         let mut body = new.clone();
-        if let Value::Object(fields) = &mut body {
-            if let Some(meta) = fields.get_mut("metadata") {
-                keep_names(meta);
-            }
+        if let Some(meta) = body.get_mut("metadata") {
+            keep_names(meta);
         }
         errors.extend(structural(schema, &body, &Path::root()));
     } else {
@@ -59,7 +57,7 @@ pub fn object(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<Fiel
 
 /// What an object must be before it is an object of a resource at all; a 400 otherwise.
 pub fn well_typed(resource: &Resource, value: &Value) -> Result<(), Status> {
-    if resource.custom { Ok(()) } else { decodable(resource, value) }
+    if resource.custom { decodable::metadata(value) } else { decodable(resource, value) }
 }
 
 /// A custom resource's schema may restrict only the names in its metadata.

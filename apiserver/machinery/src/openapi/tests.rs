@@ -14,11 +14,11 @@ fn references(value: &Value, out: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                match value {
-                    Value::String(target) if name == "$ref" => {
-                        out.insert(target.clone());
+                match value.as_str() {
+                    Some(target) if name == "$ref" => {
+                        out.insert(target.to_owned());
                     }
-                    other => references(other, out),
+                    _ => references(value, out),
                 }
             }
         }

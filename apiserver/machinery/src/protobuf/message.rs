@@ -95,7 +95,9 @@ impl Reader<'_> {
                     items.push(self.value(item, Field::Varint(number), depth)?);
                 }
             }
-            other => items.push(self.value(item, other, depth)?),
+            Field::Varint(_) | Field::Fixed64(_) | Field::Bytes(_) | Field::Fixed32(_) => {
+                items.push(self.value(item, field, depth)?);
+            }
         }
         Ok(())
     }

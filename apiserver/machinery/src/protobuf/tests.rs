@@ -126,3 +126,40 @@ fn broken_bodies_are_refused() {
     let unknown = envelope("v1", "Unheard", b"");
     assert!(from_protobuf(&unknown, &type_of).unwrap_err().to_string().starts_with("no kind \"Unheard\""));
 }
+
+#[test]
+fn bodies_of_kubectl_are_read() {
+    let bodies: [(&[u8], Value); 4] = [
+        (
+            include_bytes!("bodies/deployment.bin"),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {},
+                "metadata": {"labels": {"app": "d"}, "name": "d", "namespace": "default"},
+                "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "d"}}, "strategy": {},
+                    "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [
+                        {"image": "nginx:1", "name": "nginx", "ports": [{"containerPort": 80}], "resources": {}}]}}}}),
+        ),
+        (
+            include_bytes!("bodies/service.bin"),
+            json!({"apiVersion": "v1", "kind": "Service", "status": {"loadBalancer": {}},
+                "metadata": {"labels": {"app": "sv"}, "name": "sv", "namespace": "default"},
+                "spec": {"type": "LoadBalancer", "selector": {"app": "sv"},
+                    "ports": [{"name": "80-8080", "port": 80, "protocol": "TCP", "targetPort": 8080}]}}),
+        ),
+        (
+            include_bytes!("bodies/ingress.bin"),
+            json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "status": {"loadBalancer": {}},
+                "metadata": {"name": "ing", "namespace": "default"},
+                "spec": {"tls": [{"hosts": ["h"], "secretName": "t"}], "rules": [{"host": "h", "http": {"paths": [
+                    {"path": "/p", "pathType": "Prefix", "backend": {"service": {"name": "svc", "port": {"number": 80}}}}]}}]}}),
+        ),
+        (
+            include_bytes!("bodies/review.bin"),
+            json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {},
+                "spec": {"resourceAttributes": {"namespace": "default", "resource": "pods", "verb": "get"}},
+                "status": {"allowed": false}}),
+        ),
+    ];
+    for (body, wanted) in bodies {
+        assert_eq!(from_protobuf(body, &type_of).unwrap(), wanted);
+    }
+}

@@ -134,9 +134,9 @@ fn schema_or(out: &mut Vec<u8>, wire: Wire, value: &Value) {
         }
         Value::Array(items) => items.iter().for_each(|item| match item {
             Value::String(text) => put_bytes(out, other, text.as_bytes()),
-            schema => {
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
                 let mut inner = Vec::new();
-                message(&mut inner, props, schema);
+                message(&mut inner, props, item);
                 put_bytes(out, other, &inner);
             }
         }),

@@ -1,14 +1,16 @@
 //! Whether a value can be an object of a built-in type at all: the JSON type of every field.
 
+use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine as _};
 use serde_json::Value;
 
 use crate::field::Path;
 use crate::resource::Resource;
-use crate::schema::{Schema, Type, Wire};
+use crate::schema::{Schema, Type, TypeName, Wire};
 use crate::status::Status;
 
 /// The first field of another type than the schema's makes the whole body a bad request, in the words of Go's decoder.
-pub fn decodable(resource: &Resource, value: &Value) -> Result<(), Status> {
+pub(super) fn decodable(resource: &Resource, value: &Value) -> Result<(), Status> {
     match mismatch(resource.schema.get(), value, &Path::root()) {
         None => Ok(()),
         Some(what) => Err(Status::bad_request(format!(
@@ -17,6 +19,13 @@ pub fn decodable(resource: &Resource, value: &Value) -> Result<(), Status> {
             version = resource.version,
         ))),
     }
+}
+
+/// The same for a custom resource, of which only the metadata has a type of its own.
+pub(super) fn metadata(value: &Value) -> Result<(), Status> {
+    let Some(meta) = value.get("metadata") else { return Ok(()) };
+    let Some(ty) = TypeName::find("meta/v1.ObjectMeta") else { return Ok(()) };
+    mismatch(ty.schema(), meta, &Path::new("metadata")).map_or(Ok(()), |what| Err(Status::bad_request(what)))
 }
 
 fn mismatch(schema: &Schema, value: &Value, path: &Path<'_>) -> Option<String> {
@@ -50,23 +59,19 @@ const QUANTITY: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 fn scalar(schema: &Schema, text: &str) -> Option<String> {
-    match schema.wire {
-        Wire::Time | Wire::MicroTime if !text.is_empty() => {
-            let error = text.parse::<jiff::Timestamp>().err()?;
-            Some(format!("parsing time {}: {error}", crate::field::quote(text)))
-        }
-        Wire::Bytes => {
-            use base64::Engine as _;
-            let error = base64::engine::general_purpose::STANDARD.decode(text).err()?;
-            let at = match error {
-                base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
-                base64::DecodeError::InvalidLength(at) => at,
-                base64::DecodeError::InvalidPadding => text.len(),
-            };
-            Some(format!("illegal base64 data at input byte {at}"))
-        }
-        _ => None,
+    if matches!(schema.wire, Wire::Time | Wire::MicroTime) && !text.is_empty() {
+        let error = text.parse::<jiff::Timestamp>().err()?;
+        return Some(format!("parsing time {}: {error}", crate::field::quote(text)));
     }
+    if schema.wire != Wire::Bytes {
+        return None;
+    }
+    let at = match STANDARD.decode(text).err()? {
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+        DecodeError::InvalidLength(at) => at,
+        DecodeError::InvalidPadding => text.len(),
+    };
+    Some(format!("illegal base64 data at input byte {at}"))
 }
 
 fn integer(schema: &Schema, number: &serde_json::Number, path: &Path<'_>) -> Option<String> {

@@ -208,6 +208,12 @@ fn a_field_of_another_type_is_a_bad_request() {
     );
     assert_eq!(status.code, 400);
     assert!(decodable(resource, &json!({"spec": {"replicas": 3, "selector": null}})).is_ok());
+    let odd = json!({"metadata": {"labels": {"a": 1}}, "spec": 5});
+    let status = decodable::metadata(&odd).unwrap_err();
+    assert_eq!(
+        status.message,
+        "json: cannot unmarshal number into Go struct field metadata.labels.a of type string"
+    );
 }
 
 #[test]
