@@ -76,6 +76,7 @@ pub(crate) fn compare<'a>(facts: &'a Facts, tables: &[Table<'a>], next: &mut Mem
             Why::Kept | Why::Frozen | Why::Leaving(_) | Why::Bare(_) | Why::Assigned => None,
         };
         let intent = Intent {
+            network: claim.network.map(|network| network.fact.name.clone()),
             node: place.node.clone(),
             index,
             slot,

@@ -32,7 +32,7 @@ pub(crate) async fn run(
     let (tasks, stop) = (TaskTracker::new(), shutdown.child_token());
     let caches = Caches::start(&client, &tasks, &stop);
     tasks.close();
-    let executor = Executor { client, manager: settings.manager.clone() };
+    let executor = Executor::new(client, settings.manager.clone());
     let result = work(&caches, &executor, &shutdown).await;
     stop.cancel();
     tasks.wait().await;

@@ -21,7 +21,7 @@ use super::report;
 /// Decides where every VIP belongs and what has to change for it.
 pub fn decide(facts: &Facts, memory: &Memory) -> Decision {
     let judged = config::judge(facts);
-    let networks = networks::judge(facts);
+    let networks = networks::judge(facts, memory);
     let mut services: Vec<&ServiceFact> = facts.services.iter().collect();
     services.sort_by_key(|service| (service.created, &service.key));
     let claims = Claims::new(facts, &services, &networks, judged.rules.is_some(), memory);

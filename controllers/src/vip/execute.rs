@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::caches::Caches;
 use super::decision::{Action, Decision, Note};
 use super::gather::{Objects, asks, load_balancer};
-use super::recorder;
+use super::recorder::Recorder;
 use super::status;
 
 /// How many requests are under way at once.
@@ -34,11 +34,16 @@ enum Written {
 
 /// The API, and in whose name to write.
 pub(crate) struct Executor {
-    pub(crate) client: Client,
+    client: Client,
+    recorder: Recorder,
     pub(crate) manager: String,
 }
 
 impl Executor {
+    pub(crate) fn new(client: Client, manager: String) -> Self {
+        Self { recorder: Recorder::new(client.clone()), client, manager }
+    }
+
     /// Does everything; how much failed.
     pub(crate) async fn execute(
         &self,
@@ -87,7 +92,7 @@ impl Executor {
                 Ok(written)
             }
             Err(error) => {
-                tracing::warn!(%error, "{action}");
+                tracing::warn!(error = brief(&error), "{action}");
                 Err(())
             }
         }
@@ -129,7 +134,7 @@ impl Executor {
         let mut failed = 0;
         let mut count = |what: &str, name: &str, result: Result<(), kube::Error>| {
             if let Err(error) = result {
-                tracing::warn!(%error, "the status of {what} {name} was not written");
+                tracing::warn!(error = brief(&error), "the status of {what} {name} was not written");
                 failed += 1;
             }
         };
@@ -212,10 +217,15 @@ impl Executor {
 
     /// Tells an Event. One that is lost is not worth another try.
     async fn tell(&self, note: &Note, now: Timestamp) {
-        if let Err(error) = recorder::record(&self.client, note, now).await {
-            tracing::warn!(%error, "an Event was not written: {}", note.message);
+        if let Err(error) = self.recorder.record(note, now).await {
+            tracing::warn!(error = brief(&error), "an Event was not written: {}", note.message);
         }
     }
+}
+
+/// An error of the API in its own words, without the whole answer.
+fn brief(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error { status.message.clone() } else { error.to_string() }
 }
 
 /// Returns when the cache shows what was written.

@@ -121,9 +121,10 @@ impl Slots {
         slot.mark != 0
             && slot.mark & !self.mask == 0
             && slot.table >= self.table
+            && self.table(self.capacity().saturating_sub(1)).is_none_or(|last| slot.table <= last)
             && self.taken_tables.binary_search(&slot.table).is_err()
             && slot.priority >= self.priority
-            && slot.priority <= LAST_PRIORITY
+            && u64::from(slot.priority - self.priority) < self.capacity()
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Wish {
 /// A place that was decided and whose VipAddress is not seen yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Intent {
+    /// The VipNetwork, which counts as in use meanwhile; none while that cannot be used.
+    pub(crate) network: Option<String>,
     pub(crate) node: String,
     pub(crate) index: u32,
     pub(crate) slot: Slot,

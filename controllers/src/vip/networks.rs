@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use super::cidr;
 use super::facts::{Facts, NetworkFact, NodeFact};
+use super::memory::Memory;
 
 /// A VipNetwork in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,13 +70,16 @@ impl Network<'_> {
 }
 
 /// Judges all VipNetworks. Of those that overlap stay the ones with VipAddresses, then the more specific, the older, the
-/// first by name; one loses only to one that is in force itself.
-pub(crate) fn judge(facts: &Facts) -> Networks<'_> {
+/// first by name; one loses only to one that is in force itself. A network whose VipAddresses are being made anew keeps
+/// its right meanwhile.
+pub(crate) fn judge<'a>(facts: &'a Facts, memory: &Memory) -> Networks<'a> {
+    let moving = memory.intents.values().filter_map(|intent| intent.network.as_deref());
     let occupied: BTreeSet<&str> = facts
         .addresses
         .iter()
         .filter(|address| address.managed)
         .map(|address| address.spec.network.as_str())
+        .chain(moving)
         .collect();
     let mut networks = Networks::default();
     let mut usable = Vec::new();

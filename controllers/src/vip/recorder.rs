@@ -1,5 +1,8 @@
 //! Events. One that is told again is the same Event, counted, also after a restart: its name is made of what it says.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -17,20 +20,46 @@ const COMPONENT: &str = "netwrangler-controller";
 /// How much of the subject's name an Event's name begins with.
 const NAME_LENGTH: usize = 200;
 
-/// Tells an Event.
-pub(crate) async fn record(client: &Client, note: &Note, now: Timestamp) -> Result<(), kube::Error> {
-    let event = event(note, now);
-    let namespace = event.metadata.namespace.clone().unwrap_or_default();
-    let name = event.metadata.name.clone().unwrap_or_default();
-    let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
-    match api.create(&PostParams::default(), &event).await {
-        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-        other => return other.map(drop),
+/// How many Events are remembered to count them.
+const REMEMBERED: usize = 4096;
+
+/// Tells Events.
+pub(crate) struct Recorder {
+    client: Client,
+    /// How often each was told by this process. Reading Events back would need another permission.
+    told: Mutex<BTreeMap<String, i32>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, told: Mutex::default() }
     }
-    let Some(known) = api.get_opt(&name).await? else { return Ok(()) };
-    let count = known.count.unwrap_or(1).saturating_add(1);
-    let patch = json!({ "count": count, "lastTimestamp": Time(now) });
-    api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+
+    /// Tells an Event.
+    pub(crate) async fn record(&self, note: &Note, now: Timestamp) -> Result<(), kube::Error> {
+        let event = event(note, now);
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let name = event.metadata.name.clone().unwrap_or_default();
+        let count = self.count(&format!("{namespace}/{name}"));
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
+        match api.create(&PostParams::default(), &event).await {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                let patch = json!({ "count": count.max(2), "lastTimestamp": Time(now) });
+                api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+            }
+            other => other.map(drop),
+        }
+    }
+
+    fn count(&self, name: &str) -> i32 {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= REMEMBERED {
+            told.clear();
+        }
+        let count = told.entry(name.to_owned()).or_default();
+        *count = count.saturating_add(1);
+        *count
+    }
 }
 
 fn event(note: &Note, now: Timestamp) -> Event {

@@ -443,6 +443,22 @@ fn a_change_of_the_network_makes_its_vip_addresses_anew_in_place() {
 }
 
 #[test]
+fn a_config_with_other_numbers_makes_all_anew_in_the_same_network() {
+    let mut facts = web(&[10, 11], &[("a", 1), ("b", 1)], &[(10, 1, "a"), (11, 2, "b")], 127);
+    facts.networks.push(network("narrow", "203.0.113.0/27", 0));
+    let spec = &mut facts.config.as_mut().unwrap().spec;
+    (spec.route_table, spec.routing_priority) = (10_001, 30_001);
+    settle(&mut facts, &mut Memory::default());
+    assert_eq!(placements(&facts), "a: .10#1; b: .11#2");
+    for address in &facts.addresses {
+        let spec = &address.spec;
+        assert_eq!(spec.network, "public", "though a more specific one waits for its chance");
+        assert_eq!((spec.route_table, spec.routing_priority), (10_000 + spec.index, 30_000 + spec.index));
+        assert_eq!(spec.firewall_mark, spec.index);
+    }
+}
+
+#[test]
 fn owners_made_anew_get_a_new_vip_address() {
     let mut facts = web(&[10], &[("a", 1)], &[(10, 1, "a")], 127);
     facts.services[0].uid = "another".into();

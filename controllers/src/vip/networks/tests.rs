@@ -42,7 +42,7 @@ fn a_network_that_cannot_be_used_says_why() {
         fact.spec.gateway_ip = gateway.into();
         fact.spec.source_cidrs = sources.iter().map(|text| (*text).to_owned()).collect();
         facts.networks = vec![fact];
-        let judged = judge(&facts);
+        let judged = judge(&facts, &Memory::default());
         assert!(judged.enabled.is_empty());
         assert!(judged.frozen("n"));
         match &judged.refused["n"] {
@@ -65,9 +65,11 @@ fn winners(networks: &[(&str, &str, i64)], with_addresses: &[&str]) -> Vec<Strin
             fact
         })
         .collect();
-    let forward: Vec<String> = judge(&facts).enabled.keys().map(|name| (*name).to_owned()).collect();
+    let forward: Vec<String> =
+        judge(&facts, &Memory::default()).enabled.keys().map(|name| (*name).to_owned()).collect();
     facts.networks.reverse();
-    let backward: Vec<String> = judge(&facts).enabled.keys().map(|name| (*name).to_owned()).collect();
+    let backward: Vec<String> =
+        judge(&facts, &Memory::default()).enabled.keys().map(|name| (*name).to_owned()).collect();
     assert_eq!(forward, backward, "the order of the list must not matter");
     forward
 }
@@ -92,7 +94,7 @@ fn a_network_loses_only_to_one_in_force() {
 fn a_disabled_network_is_named_for_its_addresses() {
     let mut facts = facts();
     facts.networks = vec![network("p", "10.0.0.0/16", 0), network("q", "10.0.1.0/24", 0)];
-    let judged = judge(&facts);
+    let judged = judge(&facts, &Memory::default());
     assert_eq!(judged.of("10.0.1.7".parse().unwrap()).unwrap().fact.name, "q");
     assert_eq!(judged.of("10.0.2.7".parse().unwrap()), None);
     assert_eq!(judged.disabled_of("10.0.2.7".parse().unwrap()), Some("p"));
