@@ -10,7 +10,13 @@ use crate::apiserver;
 #[command(name = "litek8s", version, propagate_version = false)]
 pub(crate) struct Cli {
     /// What is logged, for example `info` or `info,litek8s_raft=debug`
-    #[arg(long, global = true, value_name = "FILTER", env = "LITEK8S_LOG", default_value = "info,openraft=warn")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILTER",
+        env = "LITEK8S_LOG",
+        default_value = "info,openraft=warn"
+    )]
     pub(crate) log: String,
     /// How a log line looks: text or json
     #[arg(long, global = true, value_name = "FORMAT", env = "LITEK8S_LOG_FORMAT", default_value = "text")]
@@ -46,9 +52,11 @@ mod tests {
 
     #[test]
     fn the_controllers_can_be_left_out() {
-        let parse = |line: &str| match Cli::try_parse_from(line.split(' ')).unwrap().command {
-            Command::Apiserver(arguments) => arguments.controllers,
-            other => panic!("{other:?}"),
+        let parse = |line: &str| {
+            let Command::Apiserver(arguments) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+                panic!("{line}")
+            };
+            arguments.controllers
         };
         assert!(parse("litek8s apiserver"));
         assert!(!parse("litek8s apiserver --controllers false"));

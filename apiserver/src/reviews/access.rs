@@ -139,6 +139,12 @@ pub(super) fn rules(api: &Api, view: &View, user: &UserInfo, spec: &Value) -> Re
         rules.push(PolicyRule { verbs: all(), api_groups: all(), resources: all(), ..PolicyRule::default() });
         rules.push(PolicyRule { verbs: all(), non_resource_urls: all(), ..PolicyRule::default() });
     }
+    let mut seen = Vec::new();
+    rules.retain(|rule| {
+        let new = !seen.contains(rule);
+        seen.extend(new.then(|| rule.clone()));
+        new
+    });
     let (paths, resources): (Vec<_>, Vec<_>) =
         rules.into_iter().partition(|rule| !rule.non_resource_urls.is_empty());
     Ok(json!({
