@@ -4,7 +4,7 @@
 //! node; key, certificate and CA are files of mode 0600.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
 use kube::config::AuthInfo;
@@ -16,6 +16,9 @@ use serde::Deserialize;
 
 const CA_PATH: &str = "/v1-litek8s/ca";
 const NODE_PATH: &str = "/v1-litek8s/node-certificate";
+
+/// How long a server may take while joining; then it is tried again.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where a joined node's identity is.
 #[derive(Debug, Clone)]
@@ -84,7 +87,7 @@ impl Credentials {
         let ca = self.fetch_ca(&token).await?;
         let pki::KeyAndRequest { key, request } =
             pki::key_and_request(&format!("system:node:{}", self.node))?;
-        let mut config = Config::new(self.server.clone());
+        let mut config = self.joining_config();
         config.root_cert = Some(vec![pki::der_of_pem(&ca)?]);
         let body = serde_json::to_vec(&serde_json::json!({"nodeName": self.node, "csr": request}))?;
         let request = http::Request::post(NODE_PATH)
@@ -110,13 +113,21 @@ impl Credentials {
 
     /// Believes whoever answers, as far as the hash in the token allows.
     async fn fetch_ca(&self, token: &JoinToken) -> anyhow::Result<String> {
-        let mut config = Config::new(self.server.clone());
+        tracing::info!(server = %self.server, "reading the server's CA, to compare it with the token");
+        let mut config = self.joining_config();
         config.accept_invalid_certs = true;
         let request = http::Request::get(CA_PATH).body(Vec::new())?;
         let ca = Client::try_from(config)?.request_text(request).await.context("get the server's CA")?;
         let fingerprint = pki::sha256_fingerprint(&pki::der_of_pem(&ca)?);
         ensure!(fingerprint == token.ca_hash(), "the server's CA is not the one in the token");
         Ok(ca)
+    }
+
+    fn joining_config(&self) -> Config {
+        let mut config = Config::new(self.server.clone());
+        config.connect_timeout = Some(PATIENCE);
+        config.read_timeout = Some(PATIENCE);
+        config
     }
 
     fn stored(&self) -> anyhow::Result<Config> {

@@ -25,9 +25,9 @@ use crate::state::State;
 
 /// How often everything is compared although nothing seemed to change.
 const FULL_PASS: Duration = Duration::from_secs(30);
-/// How long more changes of objects are waited for: a VipAddress that is made anew is deleted first.
-const SETTLE_OBJECTS: Duration = Duration::from_millis(50);
-const SETTLE_DELETION: Duration = Duration::from_millis(200);
+/// How long more changes of objects are waited for: a VipAddress that is made anew is deleted first. The same for what
+/// comes and what goes, so that a VIP that moves leaves its old node no later than it is put on the new one.
+const SETTLE_OBJECTS: Duration = Duration::from_millis(60);
 /// How long more changes of the kernel are waited for; doubled while somebody keeps undoing ours.
 const SETTLE_KERNEL: Duration = Duration::from_millis(20);
 const SETTLE_KERNEL_MOST: Duration = Duration::from_secs(5);
@@ -133,7 +133,6 @@ impl Owner {
 
     /// Takes an event in and says how long others are waited for.
     fn hear(&mut self, event: Event) -> Duration {
-        let deletes = matches!(&event, Event::Address(change) if matches!(**change, Change::Delete(_)));
         match event {
             Event::Address(change) => self.index.address(*change),
             Event::Network(change) => self.index.network(change),
@@ -145,7 +144,7 @@ impl Owner {
                 return RETRY;
             }
         }
-        if deletes { SETTLE_DELETION } else { SETTLE_OBJECTS }
+        SETTLE_OBJECTS
     }
 
     fn settle_kernel(&self, notice: Notice) -> Duration {

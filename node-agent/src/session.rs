@@ -60,7 +60,7 @@ pub(crate) async fn run(
 ) {
     let mut tasks = JoinSet::new();
     watches::spawn(&mut tasks, &client, &identity.name, events);
-    tasks.spawn(registration::keep(client.clone(), identity.clone(), metrics.clone()));
+    tasks.spawn(registration::keep(client.clone(), identity.clone(), metrics.clone(), events.clone()));
     let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
     tokio::select! {
         () = until.cancelled() => {}

@@ -79,7 +79,22 @@ impl Owner {
     fn log(&mut self, ops: &[Op], foreign: bool) {
         let changes = ops.iter().filter(|op| !matches!(op, Op::Announce { .. })).count();
         for op in ops {
-            tracing::info!(foreign, "{op}");
+            match op {
+                Op::Nft(changes) => {
+                    tracing::info!("nft, {} changes in one transaction", changes.len());
+                    tracing::debug!("{op}");
+                }
+                Op::PromoteSecondaries(_)
+                | Op::Forget(_)
+                | Op::AddAddress(..)
+                | Op::DeleteAddress(_)
+                | Op::AddRoute(..)
+                | Op::ReplaceRoute(..)
+                | Op::DeleteRoute(..)
+                | Op::AddRule(_)
+                | Op::DeleteRule(_)
+                | Op::Announce { .. } => tracing::info!("{op}"),
+            }
         }
         if foreign && changes > 0 {
             tracing::warn!(changes, "repaired what somebody else changed");

@@ -10,9 +10,12 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::Identity;
 use crate::metrics::AgentMetrics;
+use crate::owner::Event;
 
 const NAMESPACE: &str = "kube-node-lease";
 const MANAGER: &str = "litek8s-agent";
@@ -26,9 +29,17 @@ const HEARTBEAT: SignedDuration = SignedDuration::from_secs(60);
 /// A request that takes longer has failed: the Lease must not wait for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Keeps both up to date for ever.
-pub(super) async fn keep(client: Client, identity: Identity, metrics: AgentMetrics) {
-    let mut failing = false;
+/// An outage after which the VIPs are announced again: others may have held them meanwhile.
+const OUTAGE: Duration = Duration::from_secs(3);
+
+/// Keeps both up to date for ever, and tells the owner when an outage is over.
+pub(super) async fn keep(
+    client: Client,
+    identity: Identity,
+    metrics: AgentMetrics,
+    events: mpsc::Sender<Event>,
+) {
+    let mut failing: Option<Instant> = None;
     loop {
         let renewed = tokio::time::timeout(PATIENCE, renew(&client, &identity)).await;
         let error = match renewed {
@@ -37,13 +48,22 @@ pub(super) async fn keep(client: Client, identity: Identity, metrics: AgentMetri
             Err(_) => Some("no answer in time".to_owned()),
         };
         metrics.api_connected.set(i64::from(error.is_none()));
-        match &error {
-            Some(error) if !failing => tracing::warn!(error, "cannot keep the Node and its Lease"),
-            None if failing => tracing::info!("the Node and its Lease are kept again"),
-            Some(_) | None => {}
+        match (error, failing) {
+            (Some(error), None) => {
+                tracing::warn!(error, "cannot keep the Node and its Lease");
+                failing = Some(Instant::now());
+            }
+            (None, Some(since)) => {
+                let outage = since.elapsed();
+                tracing::info!(?outage, "the Node and its Lease are kept again");
+                failing = None;
+                if outage > OUTAGE && events.send(Event::Reconnected).await.is_err() {
+                    return;
+                }
+            }
+            (Some(_), Some(_)) | (None, None) => {}
         }
-        failing = error.is_some();
-        tokio::time::sleep(if failing { RETRY } else { RENEW }).await;
+        tokio::time::sleep(if failing.is_some() { RETRY } else { RENEW }).await;
     }
 }
 

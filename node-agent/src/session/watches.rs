@@ -1,4 +1,4 @@
-//! Watches of the kinds the owner needs. Each goes on for ever and tells when an outage is over.
+//! Watches of the kinds the owner needs. Each goes on for ever.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,7 +11,6 @@ use litek8s_crds::{VipAddress, VipConfig, VipNetwork, names};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::index::Change;
 use crate::owner::Event;
@@ -19,8 +18,6 @@ use crate::owner::Event;
 /// The pause after an error; doubled up to the longest.
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// An outage worth announcing after: shorter ones are an ordinary restart of a watch.
-const OUTAGE: Duration = Duration::from_secs(3);
 /// The longest value of a label; the label of a longer name holds a hash of it.
 const LONGEST_LABEL: usize = 63;
 
@@ -30,22 +27,14 @@ pub(super) fn spawn(tasks: &mut JoinSet<()>, client: &Client, node: &str, events
         mine = mine.labels(&format!("{}={node}", names::LABEL_NODE_NAME));
     }
     let all = watcher::Config::default;
-    tasks.spawn(watch(
-        Api::<VipAddress>::all(client.clone()),
-        mine,
-        events.clone(),
-        |change| Event::Address(Box::new(change)),
-        true,
-    ));
-    tasks.spawn(watch(Api::<VipNetwork>::all(client.clone()), all(), events.clone(), Event::Network, false));
-    tasks.spawn(watch(Api::<VipConfig>::all(client.clone()), all(), events.clone(), Event::Config, false));
-    tasks.spawn(watch(
-        Api::<Node>::all(client.clone()),
-        all(),
-        events.clone(),
-        |change| Event::Node(Box::new(change)),
-        false,
-    ));
+    tasks.spawn(watch(Api::<VipAddress>::all(client.clone()), mine, events.clone(), |change| {
+        Event::Address(Box::new(change))
+    }));
+    tasks.spawn(watch(Api::<VipNetwork>::all(client.clone()), all(), events.clone(), Event::Network));
+    tasks.spawn(watch(Api::<VipConfig>::all(client.clone()), all(), events.clone(), Event::Config));
+    tasks.spawn(watch(Api::<Node>::all(client.clone()), all(), events.clone(), |change| {
+        Event::Node(Box::new(change))
+    }));
 }
 
 async fn watch<K>(
@@ -53,7 +42,6 @@ async fn watch<K>(
     config: watcher::Config,
     events: mpsc::Sender<Event>,
     wrap: fn(Change<K>) -> Event,
-    tells_outages: bool,
 ) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -61,14 +49,13 @@ async fn watch<K>(
     let mut stream = std::pin::pin!(watcher(api, config));
     let mut listed = Vec::new();
     let mut pause = PAUSE;
-    let mut failing: Option<Instant> = None;
+    let mut failing = false;
     while let Some(event) = stream.next().await {
         let event = match event {
             Ok(event) => event,
             Err(error) => {
-                if failing.is_none() {
+                if !std::mem::replace(&mut failing, true) {
                     tracing::warn!(kind, %error, "watching fails");
-                    failing = Some(Instant::now());
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -89,17 +76,10 @@ async fn watch<K>(
             watcher::Event::Apply(object) => Change::Apply(object),
             watcher::Event::Delete(object) => Change::Delete(object),
         };
-        let outage = failing.take().map(|since| since.elapsed());
-        if let Some(outage) = outage {
-            tracing::info!(kind, ?outage, "watching again");
+        if std::mem::take(&mut failing) {
+            tracing::info!(kind, "watching again");
         }
         if events.send(wrap(change)).await.is_err() {
-            return;
-        }
-        if tells_outages
-            && outage.is_some_and(|outage| outage > OUTAGE)
-            && events.send(Event::Reconnected).await.is_err()
-        {
             return;
         }
     }
