@@ -11,7 +11,8 @@ mod versions;
 
 pub(crate) use condition::{Condition, is_condition_true, set_condition};
 pub(crate) use definition::Definitions;
-pub use served::{follow, load};
+pub(crate) use names::settle_among;
+pub(crate) use served::{follow, load};
 
 /// The finalizer that keeps a definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

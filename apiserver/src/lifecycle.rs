@@ -34,7 +34,7 @@ const IN_FLIGHT: usize = 32;
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Looks after all objects until `over`; every write is bound to `term`.
-pub async fn run(api: Arc<Api>, term: u64, over: CancellationToken) {
+pub(crate) async fn run(api: Arc<Api>, term: u64, over: CancellationToken) {
     let mut applied = api.replica.applied();
     let mut lifecycle = Lifecycle { api, term, agenda: Agenda::default() };
     loop {

@@ -71,11 +71,6 @@ impl Rules {
         })
     }
 
-    /// Whether there is nothing to evaluate.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.root.is_none()
-    }
-
     /// What the rules say against `object`, which replaces `old`.
     pub(crate) fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         match &self.root {

@@ -1,12 +1,11 @@
 //! The behaviour of CustomResourceDefinitions: defaults, names, stored versions, and that they are served at once.
 
 use litek8s_machinery::field::FieldError;
-use litek8s_store::GroupResource;
 use serde_json::{Value, json};
 
-use super::names::{Taken, settle};
+use super::names::settle_among;
 use super::served::Serving;
-use super::{CLEANUP_FINALIZER, Condition, DEFINITIONS, set_condition, validate};
+use super::{CLEANUP_FINALIZER, Condition, set_condition, validate};
 use crate::api::Api;
 use crate::endpoints::metadata;
 use crate::response::Failure;
@@ -29,14 +28,14 @@ impl Strategy for Definitions {
             finalizers.push(CLEANUP_FINALIZER.to_owned());
         }
         metadata::set(object, "finalizers", Some(Value::from(finalizers)));
-        settle_names(cx, object);
+        settle_among(cx.view, object, &metadata::time(cx.now));
         Ok(())
     }
 
     fn prepare_update(&self, cx: &WriteContext<'_>, object: &mut Value, _: &Value) -> Result<(), Failure> {
         set_defaults(object);
         note_stored_version(object);
-        settle_names(cx, object);
+        settle_among(cx.view, object, &metadata::time(cx.now));
         Ok(())
     }
 
@@ -91,22 +90,4 @@ fn note_stored_version(definition: &mut Value) {
     {
         stored.push(storage);
     }
-}
-
-fn settle_names(cx: &WriteContext<'_>, definition: &mut Value) {
-    let group = definition.pointer("/spec/group").cloned().unwrap_or_default();
-    let name = metadata::text(definition, "name").to_owned();
-    let mut taken = Taken::default();
-    let (api_group, _, plural) = DEFINITIONS;
-    for other in cx.view.list(&GroupResource::new(api_group, plural), None) {
-        if *other.key.name == *name {
-            continue;
-        }
-        if let Ok(other) = serde_json::from_slice::<Value>(&other.json)
-            && other.pointer("/spec/group") == Some(&group)
-        {
-            taken.add(&other);
-        }
-    }
-    settle(definition, &taken, &metadata::time(cx.now));
 }

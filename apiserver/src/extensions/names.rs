@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use litek8s_store::{GroupResource, View};
 use serde_json::{Map, Value, json};
 
-use super::{Condition, is_condition_true, set_condition};
+use super::{Condition, DEFINITIONS, is_condition_true, set_condition};
 use crate::endpoints::metadata;
 
 /// Names in use by other definitions of a group.
@@ -30,6 +31,25 @@ impl Taken {
 fn strings(names: &Value, field: &str) -> Vec<String> {
     let list = names.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
     list.into_iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()
+}
+
+/// Settles the names of a definition beside the others of its group in `view`.
+pub(crate) fn settle_among(view: &View, definition: &mut Value, now: &str) {
+    let group = definition.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = metadata::text(definition, "name").to_owned();
+    let (api_group, _, plural) = DEFINITIONS;
+    let mut taken = Taken::default();
+    for other in view.list(&GroupResource::new(api_group, plural), None) {
+        // The name of a definition ends with its group: only those of this one are parsed.
+        let of_group = other.key.name.split_once('.').is_some_and(|(_, of)| of == group);
+        if of_group
+            && *other.key.name != *name
+            && let Ok(other) = serde_json::from_slice(&other.json)
+        {
+            taken.add(&other);
+        }
+    }
+    settle(definition, &taken, now);
 }
 
 /// Settles `status.acceptedNames`, `NamesAccepted` and `Established`.

@@ -68,7 +68,7 @@ fn strategy(api: &Api) -> Option<Arc<dyn Strategy>> {
 }
 
 /// Serves every definition in the store; before the first request is answered.
-pub fn load(api: &Api) {
+pub(crate) fn load(api: &Api) {
     let Some(strategy) = strategy(api) else { return };
     let (group, _, plural) = DEFINITIONS;
     for object in api.replica.view().list(&GroupResource::new(group, plural), None) {
@@ -77,7 +77,7 @@ pub fn load(api: &Api) {
 }
 
 /// Follows changes of definitions that were not made through this server's endpoints, until `stop`.
-pub async fn follow(api: Arc<Api>, stop: CancellationToken) {
+pub(crate) async fn follow(api: Arc<Api>, stop: CancellationToken) {
     let Some(strategy) = strategy(&api) else { return };
     let mut applied = api.replica.applied();
     let mut cursor = api.replica.view().revision();

@@ -1,4 +1,4 @@
-//! The end of a CustomResourceDefinition: its objects go first, then it goes.
+//! The end of a CustomResourceDefinition: its objects go first, then it goes, and its names are free for others.
 
 use litek8s_store::{Command, GroupResource, Object, ObjectKey};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::decide::Facts;
 use super::edit;
 use super::removal::{Propagation, remove};
 use crate::endpoints::metadata;
-use crate::extensions::{CLEANUP_FINALIZER, Condition, is_condition_true, set_condition};
+use crate::extensions::{CLEANUP_FINALIZER, Condition, is_condition_true, set_condition, settle_among};
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions"), "", name)
@@ -16,9 +16,13 @@ fn key(name: &str) -> ObjectKey {
 /// What is to be done about a definition.
 pub(super) fn decide(facts: &Facts<'_>, name: &str) -> Vec<Command> {
     let Some(definition) = facts.view.get(&key(name)) else { return Vec::new() };
-    let waits =
-        definition.meta.is_terminating() && definition.meta.finalizers.iter().any(|f| f == CLEANUP_FINALIZER);
-    let Some(mut value) = edit::value(definition).filter(|_| waits) else { return Vec::new() };
+    let Some(mut value) = edit::value(definition) else { return Vec::new() };
+    if !definition.meta.is_terminating() {
+        return accept_names(facts, definition, value).into_iter().collect();
+    }
+    if !definition.meta.finalizers.iter().any(|f| f == CLEANUP_FINALIZER) {
+        return Vec::new();
+    }
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let resource = GroupResource::new(text("/spec/group"), text("/spec/names/plural"));
     if facts.table.resources().any(|served| served.key == resource && !served.resource.custom) {
@@ -50,6 +54,15 @@ pub(super) fn decide(facts: &Facts<'_>, name: &str) -> Vec<Command> {
     set_condition(&mut value, &condition, &metadata::time(facts.now));
     commands.extend(edit::update(definition, &value));
     commands
+}
+
+/// Names that were in use may be free now.
+fn accept_names(facts: &Facts<'_>, definition: &Object, mut value: Value) -> Option<Command> {
+    if is_condition_true(&value, "NamesAccepted") {
+        return None;
+    }
+    settle_among(facts.view, &mut value, &metadata::time(facts.now));
+    edit::update(definition, &value)
 }
 
 fn finish(

@@ -41,7 +41,7 @@ pub(super) fn of_object(object: &Object, due: &mut BTreeSet<Subject>) {
     if is_namespace(&object.key) {
         due.insert(Subject::Namespace(object.key.name.clone()));
     }
-    if is_definition(&object.key) && object.meta.is_terminating() {
+    if is_definition(&object.key) {
         due.insert(Subject::Definition(object.key.name.clone()));
     }
 }
@@ -80,10 +80,13 @@ fn of_home(view: &View, event: &Event, due: &mut BTreeSet<Subject>) {
         && let Some((plural, group)) = key.name.split_once('.')
     {
         due.insert(Subject::Leftovers(GroupResource::new(group, plural)));
+        // Its names may be what another one waits for.
+        let others = view.list(&key.resource, None).map(|other| other.key.name.clone());
+        due.extend(others.map(Subject::Definition));
     }
     if !key.namespace.is_empty() {
         let home = view.get(&namespace_key(&key.namespace));
-        let default = &*key.resource.group == "" && matches!(&*key.name, "default" | "kube-root-ca.crt");
+        let default = key.resource.group.is_empty() && matches!(&*key.name, "default" | "kube-root-ca.crt");
         if default || home.is_none_or(|namespace| namespace.meta.is_terminating()) {
             due.insert(Subject::Namespace(key.namespace.clone()));
         }

@@ -376,6 +376,28 @@ fn a_definition_goes_after_its_objects() {
 }
 
 #[test]
+fn names_that_become_free_go_to_the_definition_that_waits() {
+    let mut world = World::new();
+    let api = "apiextensions.k8s.io/v1";
+    let kind = "CustomResourceDefinition";
+    let mut first = definition(json!({}));
+    first["status"]["acceptedNames"] = json!({"plural": "things", "kind": "Thing"});
+    world.put(api, kind, "", "things.example.com", first);
+    let second = json!({"spec": {"group": "example.com", "names": {"plural": "stuff", "kind": "Thing"}}});
+    world.put(api, kind, "", "stuff.example.com", second);
+    world.settle();
+    let established = |world: &World| {
+        let stuff = world.get(api, kind, "", "stuff.example.com").unwrap();
+        crate::extensions::is_condition_true(&stuff, "Established")
+    };
+    assert!(!established(&world));
+    let key = world.key(api, kind, "", "things.example.com");
+    world.propose(Command::Delete { key, precondition: Precondition::default() });
+    world.settle();
+    assert!(established(&world));
+}
+
+#[test]
 fn objects_that_outlived_their_definition_go() {
     let mut world = World::new();
     let api = "apiextensions.k8s.io/v1";

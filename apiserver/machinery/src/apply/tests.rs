@@ -442,6 +442,23 @@ fn values_without_a_schema_are_granular_maps_and_whole_lists() {
     assert_eq!(owners(&live)["a Apply"]["f:spec"], json!({".": {}, "f:m": {".": {}, "f:k": {}}}));
 }
 
+#[test]
+fn built_in_types_bring_their_keys_and_defaults() {
+    let service = crate::schema::TypeName::find("core/v1.Service").unwrap().schema();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "dns"},
+        "spec": {"ports": [{"name": "udp", "port": 53, "protocol": "UDP"}, {"name": "tcp", "port": 53}]},
+    });
+    let by = |second| Writer { api_version: "v1", ..writer("a", second) };
+    let live = apply(service, None, &config, &by(0), false).unwrap();
+    let keys: Vec<String> =
+        owners(&live)["a Apply"]["f:spec"]["f:ports"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(keys, ["k:{\"port\":53,\"protocol\":\"TCP\"}", "k:{\"port\":53,\"protocol\":\"UDP\"}"]);
+    let mut defaulted = live.clone();
+    defaulted["spec"]["ports"][1]["protocol"] = json!("TCP");
+    assert_eq!(apply(service, Some(&defaulted), &config, &by(9), false).unwrap(), defaulted);
+}
+
 fn configs() -> impl Strategy<Value = Value> {
     let container =
         (prop::sample::select(vec!["a", "b", "c"]), prop::option::of(0..3), prop::option::of(0..3));

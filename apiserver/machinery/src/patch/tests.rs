@@ -249,3 +249,34 @@ fn directives_for_something_new_leave_no_trace() {
     assert_eq!(patched(json!({}), patch.clone()), wanted);
     assert_eq!(patched(json!({"spec": {}}), patch), wanted);
 }
+
+#[test]
+fn built_in_types_bring_their_merge_keys() {
+    let deployment = crate::schema::TypeName::find("apps/v1.Deployment").unwrap().schema();
+    let current = json!({"spec": {
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}},
+        "template": {"spec": {
+            "containers": [{"name": "a", "image": "x", "env": [{"name": "E", "value": "1"}]}],
+            "volumes": [{"name": "v", "emptyDir": {}}],
+        }},
+    }});
+    let patch = json!({"spec": {
+        "strategy": {"$retainKeys": ["type"], "type": "Recreate"},
+        "template": {"spec": {
+            "containers": [{"name": "a", "image": "y", "env": [{"name": "F", "value": "2"}]}],
+            "volumes": [{"name": "v", "$retainKeys": ["name", "secret"], "secret": {"secretName": "s"}}],
+        }},
+    }});
+    assert_eq!(
+        strategic(deployment, &current, &patch).unwrap(),
+        json!({"spec": {
+            "strategy": {"type": "Recreate"},
+            "template": {"spec": {
+                "containers": [
+                    {"name": "a", "image": "y", "env": [{"name": "F", "value": "2"}, {"name": "E", "value": "1"}]},
+                ],
+                "volumes": [{"name": "v", "secret": {"secretName": "s"}}],
+            }},
+        }})
+    );
+}

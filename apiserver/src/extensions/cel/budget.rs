@@ -63,7 +63,7 @@ pub(super) fn charge(value: Value) -> Result<Value, ExecutionError> {
 fn spend(steps: u64, made: u64) -> Result<(), ExecutionError> {
     let mut left = LEFT.get();
     let late = || left.until.is_none_or(|until| Instant::now() > until);
-    let within = left.steps >= steps && left.made >= made && !(left.steps % 64 == 0 && late());
+    let within = left.steps >= steps && left.made >= made && !(left.steps.is_multiple_of(64) && late());
     if left.exhausted || !within {
         left.exhausted = true;
         LEFT.set(left);

@@ -149,11 +149,12 @@ impl<'a> Check<'a> {
     fn call(&mut self, call: &CallExpr, depth: usize) -> Result<Option<&'a Schema>, String> {
         let mut name = call.func_name.clone();
         if let Some(target) = &call.target {
-            match &target.expr {
-                Expr::Ident(space) if !self.bound.iter().any(|(bound, _)| bound == space) => {
-                    name = format!("{space}.{name}");
-                }
-                _ => drop(self.expression(target, depth)?),
+            if let Expr::Ident(space) = &target.expr
+                && !self.bound.iter().any(|(bound, _)| bound == space)
+            {
+                name = format!("{space}.{name}");
+            } else {
+                self.expression(target, depth)?;
             }
         }
         let word = name.starts_with(|c: char| c.is_ascii_alphabetic());
