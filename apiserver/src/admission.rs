@@ -1,7 +1,8 @@
-//! What may be written at all, beyond who asks and what the schema says: namespaces that end, ServiceAccounts of pods.
+//! What may be written at all, beyond who asks and what the schema says, and what pods get that they do not ask for.
 
 mod namespace;
 mod service_account;
+mod tolerations;
 
 use serde_json::Value;
 
@@ -13,7 +14,11 @@ pub(crate) use namespace::check_home;
 /// May change or refuse a new object.
 pub(crate) fn admit_create(cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {
     namespace::admit_create(cx, object)?;
-    service_account::admit_create(cx, object)?;
+    let is_pod = cx.resource.group.is_empty() && *cx.resource.plural == *"pods" && cx.subresource.is_empty();
+    if is_pod {
+        service_account::admit_create(cx, object)?;
+        tolerations::admit_create(object);
+    }
     own_of_node(cx, None, object)
 }
 

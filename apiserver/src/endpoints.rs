@@ -36,6 +36,7 @@ use crate::registry::Served;
 use crate::request::RequestContext;
 use crate::response::{self, BoxError, Failure, Output, Response};
 
+pub(crate) use create::random_name;
 pub(crate) use reads::too_old;
 pub(crate) use selection::Selection;
 

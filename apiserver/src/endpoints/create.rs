@@ -158,7 +158,7 @@ async fn undo_if_homeless(writing: &Writing<'_>, key: &ObjectKey, uid: &str) -> 
 }
 
 /// The prefix with five random characters.
-fn random_name(prefix: &str) -> String {
+pub(crate) fn random_name(prefix: &str) -> String {
     let mut name: String = prefix.chars().take(GENERATE_NAME_MAX).collect();
     let mut random = uuid::Uuid::new_v4().as_u128();
     for _ in 0..5 {
