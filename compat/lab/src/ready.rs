@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -12,6 +12,8 @@ use kube::{Api, Client, Config};
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
+/// The suite's API group and version.
+const GROUP_VERSION: &str = "netwrangler.dev/v1";
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -31,6 +33,19 @@ pub(crate) async fn is_ready(client: &Client) -> Result<()> {
     // The client logs every "no" as an error; while it starts, "no" is the right answer.
     let asked = client.request_text(request).with_subscriber(NoSubscriber::default());
     tokio::time::timeout(PATIENCE, asked).await.context("no answer")??;
+    Ok(())
+}
+
+/// Whether the suite's kinds are served: the controllers install them, a moment after the server is ready.
+pub(crate) async fn serves_kinds(client: &Client) -> Result<()> {
+    let asked = client.list_api_group_resources(GROUP_VERSION).with_subscriber(NoSubscriber::default());
+    let served = tokio::time::timeout(PATIENCE, asked).await.context("no answer")??;
+    for definition in litek8s_crds::definitions() {
+        let plural = definition.spec.names.plural;
+        if !served.resources.iter().any(|resource| resource.name == plural) {
+            bail!("{plural} are not served yet");
+        }
+    }
     Ok(())
 }
 

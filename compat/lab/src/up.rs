@@ -159,7 +159,9 @@ pub(crate) async fn start_server(wanted: &Wanted, directory: &Directory, state: 
     }
     let members = [member];
     let ready = until(state, directory, Role::Apiserver, &members, async || {
-        ready::is_ready(&ready::client(&directory.kubeconfig()).await?).await
+        let client = ready::client(&directory.kubeconfig()).await?;
+        ready::is_ready(&client).await?;
+        ready::serves_kinds(&client).await
     });
     ready.await.context("the API server is not ready")?;
     copy_kubeconfig(directory, state)?;

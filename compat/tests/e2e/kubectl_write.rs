@@ -45,6 +45,16 @@ async fn apply_creates_configures_and_leaves_alone() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_list_is_applied_item_by_item() -> Result<()> {
+    let cluster = Cluster::up("klist", 0).await?;
+    let items = [config_map("one", "1"), config_map("two", "2")];
+    let printed =
+        cluster.kubectl.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())?;
+    ensure!(printed == "configmap/one created\nconfigmap/two created\n", "{printed}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn server_side_apply_names_the_manager_it_conflicts_with() -> Result<()> {
     let cluster = Cluster::up("kssa", 0).await?;
     let kubectl = &cluster.kubectl;

@@ -56,7 +56,7 @@ pub(crate) fn config_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value}})
 }
 
-/// Several objects in one document.
+/// Several objects in one stream.
 pub(crate) fn list(items: &[Value]) -> String {
-    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+    items.iter().map(|item| format!("---\n{item}\n")).collect()
 }
