@@ -25,6 +25,8 @@ pub(crate) enum Change<K> {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     node: String,
+    /// This node's own address, a cluster network whether its Node is there or not.
+    own: Option<Ipv4Addr>,
     addresses: Option<BTreeMap<String, VipAddress>>,
     networks: Option<BTreeSet<String>>,
     config: Option<Option<VipConfigSpec>>,
@@ -32,8 +34,8 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    pub(crate) fn new(node: &str) -> Self {
-        Self { node: node.to_owned(), ..Self::default() }
+    pub(crate) fn new(node: &str, own: Ipv4Addr) -> Self {
+        Self { node: node.to_owned(), own: Some(own), ..Self::default() }
     }
 
     /// Whether every kind was listed once. Before that, what is missing may only be unseen.
@@ -118,8 +120,8 @@ impl Index {
             facts.cluster_networks =
                 config.cluster_cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
         }
-        let nodes: BTreeSet<Ipv4Addr> =
-            self.nodes.iter().flatten().flat_map(|(_, all)| all).copied().collect();
+        let others = self.nodes.iter().flatten().flat_map(|(_, all)| all).copied();
+        let nodes: BTreeSet<Ipv4Addr> = others.chain(self.own).collect();
         facts.node_addresses = nodes.into_iter().collect();
         for (key, address) in self.addresses() {
             let network = &address.spec.network;

@@ -59,7 +59,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let (said, mut outgoing) = mpsc::channel(OUTGOING);
     let owner = Owner {
         kernel,
-        index: Index::new(&identity.name),
+        index: Index::new(&identity.name, identity.address),
         state,
         metrics: metrics.clone(),
         ready,

@@ -40,7 +40,7 @@ fn network() -> VipNetwork {
 }
 
 fn synced() -> Index {
-    let mut index = Index::new("n1");
+    let mut index = Index::new("n1", [192, 0, 2, 1].into());
     index.address(Change::Reset(vec![address("web-1", "n1"), address("web-2", "n2")]));
     index.network(Change::Reset(vec![network()]));
     index.config(Change::Reset(vec![config(0x7f)]));
