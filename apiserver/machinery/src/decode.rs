@@ -1,6 +1,7 @@
 //! From bytes to values: JSON, YAML and protobuf, with limits, and what a schema makes of a value's fields.
 
 mod fields;
+mod scalars;
 mod tree;
 
 use serde_json::Value;

@@ -12,6 +12,7 @@ pub mod decode;
 pub mod defaults;
 pub mod jsonpath;
 pub mod protobuf;
+pub mod quantity;
 pub mod validate;
 
 pub mod discovery;

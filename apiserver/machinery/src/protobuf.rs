@@ -2,7 +2,7 @@
 //! in it. Both directions; nothing is generated, a new type is a new entry of the table.
 
 mod message;
-mod time;
+pub(crate) mod time;
 mod varint;
 mod write;
 

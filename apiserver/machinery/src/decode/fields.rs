@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::scalars;
 use crate::field::Path;
 use crate::schema::{Property, Schema, SchemaRef, Type, Zero};
 
@@ -80,8 +81,8 @@ pub fn prune(schema: &Schema, value: &mut Value) {
     }
 }
 
-/// Removes what means the same as absent in a built-in type: `null` everywhere, and zero values of fields that
-/// upstream's structs cannot tell from absent. Idempotent. Not for custom resources, where zero values are values.
+/// Brings an object of a built-in type into the form that upstream's structs would give back: quantities and times in
+/// their one notation, no `null`, and no zero values of fields in which they mean the same as absent. Idempotent. Not for custom resources, where zero values are values.
 pub fn normalize(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => normalize_object(schema, fields),
@@ -90,7 +91,8 @@ pub fn normalize(schema: &Schema, value: &mut Value) {
                 items.iter_mut().for_each(|item| normalize(schema, item));
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Number(_) | Value::String(_) => scalars::normalize(schema.wire, value),
+        Value::Null | Value::Bool(_) => {}
     }
 }
 

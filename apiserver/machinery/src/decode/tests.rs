@@ -97,6 +97,21 @@ fn zero_values_of_builtin_types_are_absent() {
     );
 }
 
+#[test]
+fn quantities_and_times_have_one_notation() {
+    let mut object = json!({"metadata": {"creationTimestamp": "2024-01-02T05:04:05.5+02:00"}, "spec": {"containers": [
+        {"name": "c", "resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}, "requests": {"cpu": 2}}}]}});
+    normalize(pod(), &mut object);
+    assert_eq!(
+        object,
+        json!({"metadata": {"creationTimestamp": "2024-01-02T03:04:05Z"}, "spec": {"containers": [
+        {"name": "c", "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}, "requests": {"cpu": "2"}}}]}})
+    );
+    let mut lease = json!({"spec": {"renewTime": "2024-01-02T03:04:05.12Z"}});
+    normalize(TypeName::find("coordination/v1.Lease").unwrap().schema(), &mut lease);
+    assert_eq!(lease["spec"]["renewTime"], "2024-01-02T03:04:05.120000Z");
+}
+
 /// Any JSON, with field names that the schemas know and such that they do not.
 pub(crate) fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

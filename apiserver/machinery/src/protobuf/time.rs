@@ -3,25 +3,25 @@
 use jiff::Timestamp;
 
 /// RFC 3339 to the second, as `2024-01-02T03:04:05Z`.
-pub(super) fn seconds_text(seconds: i64, nanos: i32) -> Option<String> {
+pub(crate) fn seconds_text(seconds: i64, nanos: i32) -> Option<String> {
     let at = Timestamp::new(seconds, nanos).ok()?;
     Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
 /// RFC 3339 with six digits of the second.
-pub(super) fn micros_text(seconds: i64, nanos: i32) -> Option<String> {
+pub(crate) fn micros_text(seconds: i64, nanos: i32) -> Option<String> {
     let at = Timestamp::new(seconds, nanos).ok()?;
     Some(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
 }
 
 /// Seconds and nanoseconds of a text in RFC 3339.
-pub(super) fn parse(text: &str) -> Option<(i64, i32)> {
+pub(crate) fn parse(text: &str) -> Option<(i64, i32)> {
     let at: Timestamp = text.parse().ok()?;
     Some((at.as_second(), at.subsec_nanosecond()))
 }
 
 /// Go's notation of a duration in nanoseconds, as `1h2m3.5s`.
-pub(super) fn duration_text(nanos: i64) -> String {
+pub(crate) fn duration_text(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let all = nanos.unsigned_abs();
     if all == 0 {
@@ -55,7 +55,7 @@ fn decimal(whole: u64, fraction: u64, size: u64) -> String {
 }
 
 /// Nanoseconds of a duration in Go's notation.
-pub(super) fn duration(text: &str) -> Option<i64> {
+pub(crate) fn duration(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest),
         None => (1.0, text.strip_prefix('+').unwrap_or(text)),

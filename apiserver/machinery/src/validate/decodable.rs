@@ -44,7 +44,7 @@ fn mismatch(schema: &Schema, value: &Value, path: &Path<'_>) -> Option<String> {
         (Type::Integer, Value::Number(number)) => integer(schema, number, path),
         (Type::IntOrString, Value::Number(_)) => None,
         (Type::IntOrString, Value::String(text)) => {
-            let bad = schema.wire == Wire::Quantity && !super::special::is_quantity(text);
+            let bad = schema.wire == Wire::Quantity && !crate::quantity::is_quantity(text);
             bad.then(|| QUANTITY.to_owned())
         }
         (wanted, found) => Some(format!(

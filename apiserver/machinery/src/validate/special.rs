@@ -125,19 +125,3 @@ impl Check {
         }
     }
 }
-
-/// Whether a text is a quantity, as `1`, `1.5Gi`, `100m`, `1e3`.
-pub(super) fn is_quantity(text: &str) -> bool {
-    let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    let (number, suffix) = rest.split_at(digits);
-    let number_fits = number.bytes().any(|byte| byte.is_ascii_digit())
-        && number.bytes().filter(|&byte| byte == b'.').count() <= 1;
-    let exponent = suffix.strip_prefix(['e', 'E']).is_some_and(|power| {
-        !power.is_empty()
-            && power.strip_prefix(['+', '-']).unwrap_or(power).bytes().all(|b| b.is_ascii_digit())
-    });
-    const SUFFIXES: [&str; 16] =
-        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    number_fits && (SUFFIXES.contains(&suffix) || exponent)
-}

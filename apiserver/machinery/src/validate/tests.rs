@@ -215,18 +215,3 @@ fn a_field_of_another_type_is_a_bad_request() {
         "json: cannot unmarshal number into Go struct field metadata.labels.a of type string"
     );
 }
-
-#[test]
-fn quantities_are_told_from_other_texts() {
-    for (text, good) in [
-        ("1", true),
-        ("1.5Gi", true),
-        ("100m", true),
-        ("1e3", true),
-        ("", false),
-        ("1x", false),
-        ("Gi", false),
-    ] {
-        assert_eq!(special::is_quantity(text), good, "{text}");
-    }
-}
