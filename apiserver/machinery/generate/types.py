@@ -57,6 +57,7 @@ class Package:
         self.aliases = {}   # name -> (tags, Go type)
         self.constants = {}  # type name -> [values]
         self.named = {}     # constant name -> value
+        self.borrowed = []  # (type name, import alias, constant name)
         self.imports = {}   # alias -> import path
 
 
@@ -97,6 +98,8 @@ def parse(package, text):
         elif m := re.match(r'\s*(?:const )?(\w+)\s*=\s*(\w+)\("([^"]*)"\)', line):
             package.constants.setdefault(m[2], []).append(m[3])
             package.named[m[1]] = m[3]
+        elif m := re.match(r"\s*(?:const )?\w+\s*=\s*(\w+)\((\w+)\.(\w+)\)", line):
+            package.borrowed.append(m.groups())
         comments, blocks = [], []
 
 
@@ -248,6 +251,11 @@ def main():
     packages = {}
     for repository, short, file in sources:
         parse(packages.setdefault(short, Package(short)), repository.read(file))
+    for package in packages.values():
+        for name, alias, constant in package.borrowed:
+            other = packages.get(package.imports.get(alias, alias))
+            if other and constant in other.named:
+                package.constants.setdefault(name, []).append(other.named[constant])
     table = Table(packages)
     for line in KINDS.read_text().splitlines():
         for root in re.findall(r"\b[a-z]+/v\d\w*\.[A-Z]\w*\b", line.partition("#")[0]):

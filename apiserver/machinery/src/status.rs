@@ -189,14 +189,15 @@ impl Status {
         } else {
             format!("{kind} {} is invalid: {texts}", quote(name))
         };
-        let causes = errors
-            .iter()
-            .map(|error| Cause {
-                reason: error.kind.reason().to_owned(),
-                message: error.body(),
-                field: error.path.clone(),
-            })
-            .collect();
+        let mut causes: Vec<Cause> = Vec::with_capacity(errors.len());
+        for error in errors {
+            let reason = error.kind.reason().to_owned();
+            let cause = Cause { reason, message: error.body(), field: error.path.clone() };
+            // Two rules may say the same of one field.
+            if !causes.contains(&cause) {
+                causes.push(cause);
+            }
+        }
         let details = Details {
             group: kind.group.to_string(),
             kind: kind.kind.to_string(),
