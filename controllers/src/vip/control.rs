@@ -12,6 +12,7 @@ use super::decide::decide;
 use super::execute::Executor;
 use super::gather;
 use super::memory::Memory;
+use super::recorder::Recorder;
 use crate::options::Settings;
 
 /// How long it must be quiet after a change.
@@ -31,8 +32,9 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let (tasks, stop) = (TaskTracker::new(), shutdown.child_token());
     let caches = Caches::start(&client, &tasks, &stop);
+    let recorder = Recorder::start(client.clone(), &tasks, stop.clone());
     tasks.close();
-    let executor = Executor::new(client, settings.manager.clone());
+    let executor = Executor::new(client, recorder, settings.manager.clone());
     let result = work(&caches, &executor, &shutdown).await;
     stop.cancel();
     tasks.wait().await;

@@ -40,8 +40,8 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client, manager: String) -> Self {
-        Self { recorder: Recorder::new(client.clone()), client, manager }
+    pub(crate) fn new(client: Client, recorder: Recorder, manager: String) -> Self {
+        Self { client, recorder, manager }
     }
 
     /// Does everything; how much failed.
@@ -69,7 +69,7 @@ impl Executor {
         }
         failed += self.statuses(decision, objects, now).await;
         for note in &decision.notes {
-            self.tell(note, now).await;
+            self.recorder.tell(note, now);
         }
         failed
     }
@@ -122,7 +122,7 @@ impl Executor {
         let parameters = PostParams { field_manager: Some(self.manager.clone()), ..PostParams::default() };
         match api.create(&parameters, address).await {
             Ok(made) => {
-                self.tell(note, now).await;
+                self.recorder.tell(note, now);
                 Ok(Written::Made { namespace, name: made.name_any(), uid: made.uid().unwrap_or_default() })
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Written::Nothing),
@@ -214,17 +214,10 @@ impl Executor {
             Err(error) => Err(error),
         }
     }
-
-    /// Tells an Event. One that is lost is not worth another try.
-    async fn tell(&self, note: &Note, now: Timestamp) {
-        if let Err(error) = self.recorder.record(note, now).await {
-            tracing::warn!(error = brief(&error), "an Event was not written: {}", note.message);
-        }
-    }
 }
 
 /// An error of the API in its own words, without the whole answer.
-fn brief(error: &kube::Error) -> String {
+pub(crate) fn brief(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error { status.message.clone() } else { error.to_string() }
 }
 

@@ -1,8 +1,8 @@
 //! Events. One that is told again is the same Event, counted, also after a restart: its name is made of what it says.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -11,8 +11,12 @@ use kube::{Api, Client};
 use litek8s_crds::names;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::decision::{Note, Subject};
+use super::execute::brief;
 
 /// The component that Events name as their source.
 const COMPONENT: &str = "netwrangler-controller";
@@ -22,43 +26,71 @@ const NAME_LENGTH: usize = 200;
 
 /// How many Events are remembered to count them.
 const REMEMBERED: usize = 4096;
+/// How many Events wait at most; more than a thousand VIPs in one decision.
+const QUEUE: usize = 2048;
+/// How many are written at once.
+const CONCURRENCY: usize = 8;
 
-/// Tells Events.
-pub(crate) struct Recorder {
-    client: Client,
-    /// How often each was told by this process. Reading Events back would need another permission.
-    told: Mutex<BTreeMap<String, i32>>,
-}
+/// Tells Events, in a task of its own: no decision waits for them.
+#[derive(Clone)]
+pub(crate) struct Recorder(mpsc::Sender<(Note, Timestamp)>);
 
 impl Recorder {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, told: Mutex::default() }
-    }
-
-    /// Tells an Event.
-    pub(crate) async fn record(&self, note: &Note, now: Timestamp) -> Result<(), kube::Error> {
-        let event = event(note, now);
-        let namespace = event.metadata.namespace.clone().unwrap_or_default();
-        let name = event.metadata.name.clone().unwrap_or_default();
-        let count = self.count(&format!("{namespace}/{name}"));
-        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-        match api.create(&PostParams::default(), &event).await {
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                let patch = json!({ "count": count.max(2), "lastTimestamp": Time(now) });
-                api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+    /// Begins to write; the task ends with `shutdown`.
+    pub(crate) fn start(client: Client, tasks: &TaskTracker, shutdown: CancellationToken) -> Self {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        tasks.spawn(async move {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = write(&client, receiver) => {}
             }
-            other => other.map(drop),
-        }
+        });
+        Self(sender)
     }
 
-    fn count(&self, name: &str) -> i32 {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= REMEMBERED {
-            told.clear();
+    /// Tells an Event. One that finds no room is lost: the conditions say the same.
+    pub(crate) fn tell(&self, note: &Note, now: Timestamp) {
+        if self.0.try_send((note.clone(), now)).is_err() {
+            tracing::warn!("an Event was dropped: {}", note.message);
         }
-        let count = told.entry(name.to_owned()).or_default();
-        *count = count.saturating_add(1);
-        *count
+    }
+}
+
+async fn write(client: &Client, mut receiver: mpsc::Receiver<(Note, Timestamp)>) {
+    // How often each was told by this process. Reading Events back would need another permission.
+    let mut told: BTreeMap<String, i32> = BTreeMap::new();
+    let mut batch = Vec::new();
+    while receiver.recv_many(&mut batch, CONCURRENCY).await > 0 {
+        let writes: Vec<_> = batch
+            .drain(..)
+            .map(|(note, now)| {
+                let event = event(&note, now);
+                if told.len() >= REMEMBERED {
+                    told.clear();
+                }
+                let count = told.entry(event.metadata.name.clone().unwrap_or_default()).or_default();
+                *count = count.saturating_add(1);
+                record(client, event, *count)
+            })
+            .collect();
+        for result in join_all(writes).await {
+            if let Err(error) = result {
+                tracing::warn!(error = brief(&error), "an Event was not written");
+            }
+        }
+    }
+}
+
+async fn record(client: &Client, event: Event, count: i32) -> Result<(), kube::Error> {
+    let namespace = event.metadata.namespace.clone().unwrap_or_default();
+    let name = event.metadata.name.clone().unwrap_or_default();
+    let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
+    match api.create(&PostParams::default(), &event).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {
+            let patch = json!({ "count": count.max(2), "lastTimestamp": event.last_timestamp });
+            api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+        }
+        other => other.map(drop),
     }
 }
 
