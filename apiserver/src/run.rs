@@ -52,6 +52,10 @@ impl Server {
         litek8s_daemon::files::private_directory(&options.data_dir)
             .with_context(|| format!("cannot make {}", options.data_dir.display()))?;
         let listeners = listen(&options)?;
+        // First of all that is written: the store's lock keeps a second server out of the directory.
+        let replica = Replica::open(Config::new(&options.data_dir, options.node_name()))
+            .await
+            .with_context(|| format!("cannot open the store in {}", options.data_dir.display()))?;
         let addresses = local_addresses(&listeners)?;
         let advertised = advertised(&options, &addresses);
         let identities = Identities::open(&options, &addresses, advertised.ip())?;
@@ -62,9 +66,6 @@ impl Server {
         identities.write_kubeconfig(std::time::SystemTime::now())?;
         let tokens = join_tokens(&options, &authority.fingerprint())?;
         let issuer = open_issuer(&identities.directory().join("service-account.key"))?;
-        let replica = Replica::open(Config::new(&options.data_dir, options.node_name()))
-            .await
-            .with_context(|| format!("cannot open the store in {}", options.data_dir.display()))?;
         let metrics = ApiMetrics::default();
         metrics.observe(replica.clone());
         let api = Arc::new(Api {
