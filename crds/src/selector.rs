@@ -68,3 +68,29 @@ impl Requirement {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_requirements_must_hold() {
+        let labels: BTreeMap<String, String> = [("rack".to_owned(), "1".to_owned())].into();
+        let chosen = |operator, values: &[&str], key: &str| {
+            let values = values.iter().map(|value| (*value).to_owned()).collect();
+            let requirement = Requirement { key: key.to_owned(), operator, values };
+            let selector = Selector { match_labels: labels.clone(), match_expressions: vec![requirement] };
+            selector.matches(&labels)
+        };
+        assert!(Selector::default().matches(&labels));
+        assert!(chosen(Operator::In, &["1", "2"], "rack") && !chosen(Operator::In, &["2"], "rack"));
+        assert!(chosen(Operator::NotIn, &["2"], "rack") && chosen(Operator::NotIn, &["1"], "absent"));
+        assert!(!chosen(Operator::NotIn, &["1"], "rack"));
+        assert!(chosen(Operator::Exists, &[], "rack") && !chosen(Operator::Exists, &[], "absent"));
+        assert!(
+            chosen(Operator::DoesNotExist, &[], "absent") && !chosen(Operator::DoesNotExist, &[], "rack")
+        );
+        let other = Selector { match_labels: [("rack".into(), "2".into())].into(), ..Selector::default() };
+        assert!(!other.matches(&labels));
+    }
+}
