@@ -5,12 +5,13 @@
 mod event;
 mod shape;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use litek8s_store::{Object, Revision};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 pub(crate) use shape::{Encodings, Shape};
 
@@ -66,6 +67,8 @@ pub(crate) struct Watch {
     registry: tokio::sync::watch::Receiver<()>,
     bookmark_at: Option<Instant>,
     deadline: Instant,
+    /// One timer for the life of the watch: a timer for every wait would cost more than the events.
+    timer: Pin<Box<Sleep>>,
     ended: bool,
 }
 
@@ -84,6 +87,7 @@ impl Watch {
             end_of_existing: plan.end_of_existing,
             cursor: plan.cursor,
             applied,
+            timer: Box::pin(tokio::time::sleep_until(bookmark_at.unwrap_or(plan.deadline))),
             bookmark_at,
             deadline: plan.deadline,
             ended: false,
@@ -166,22 +170,31 @@ impl Watch {
 
     /// Waits until there is something to do, and does what is due by time.
     async fn wait(&mut self, out: &mut BytesMut) {
-        let never = self.deadline + BOOKMARK_EVERY;
+        // Only definitions change what is served.
+        let custom = self.served.resource.custom;
         tokio::select! {
             changed = self.applied.changed() => self.ended = changed.is_err(),
-            _ = self.registry.changed() => {
+            _ = self.registry.changed(), if custom => {
                 if !self.api.registry.still_serves(&self.served) {
                     while self.write_events(out) {}
                     self.ended = true;
                 }
             }
-            () = self.api.shutdown.cancelled() => self.ended = true,
-            () = tokio::time::sleep_until(self.deadline) => self.ended = true,
-            () = tokio::time::sleep_until(self.bookmark_at.unwrap_or(never)) => {
-                self.writer.bookmark(self.cursor, false, out);
-                self.bookmark_at = next_bookmark(self.deadline);
-            }
+            () = self.timer.as_mut() => self.due(out),
         }
+    }
+
+    /// Does what the timer was set for, and sets it again.
+    fn due(&mut self, out: &mut BytesMut) {
+        if Instant::now() >= self.deadline {
+            self.ended = true;
+            return;
+        }
+        if self.bookmark_at.is_some() {
+            self.writer.bookmark(self.cursor, false, out);
+            self.bookmark_at = next_bookmark(self.deadline);
+        }
+        self.timer.as_mut().reset(self.bookmark_at.unwrap_or(self.deadline));
     }
 }
 
