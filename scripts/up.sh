@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh clone to virtual IPs that answer: tools, build, a three-node cluster on this machine, the sample, the proof.
-# The second run keeps what runs and only brings it to what is asked.
+# The second run keeps what runs and only brings it to what is asked. LITEK8S_BIN names a binary built elsewhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/say.sh
@@ -12,9 +12,12 @@ far_client=198.51.100.1 # behind the router, on neither of the nodes' networks
 patience=60             # seconds any one condition may take
 
 scripts/tools.sh
-say "building (release; some minutes the first time)"
-cargo build --release -p litek8s
-binary=$(scripts/target-dir.sh)/release/litek8s
+binary=${LITEK8S_BIN:-}
+if [ -z "$binary" ]; then
+    say "building (release; some minutes the first time)"
+    cargo build --release -p litek8s
+    binary=$(scripts/target-dir.sh)/release/litek8s
+fi
 
 say "starting a cluster of $nodes nodes"
 "$binary" dev up --nodes "$nodes"
@@ -31,8 +34,6 @@ await() { # what, command...
     done
 }
 
-kinds=(vipconfigs vipnetworks vipaddresses)
-await "the custom resources" kubectl get "${kinds[@]/%/.netwrangler.dev}" -A
 say "applying docs/samples"
 kubectl apply -f docs/samples
 

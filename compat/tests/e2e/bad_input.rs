@@ -99,16 +99,16 @@ async fn overlapping_networks_leave_one_in_force() -> Result<()> {
     wide["metadata"]["name"] = "wide".into();
     wide["spec"]["networkCIDR"] = "203.0.112.0/20".into();
     cluster.kubectl.apply(&list(&[config(), network(), wide]))?;
-    let accepted = |name: &str, wanted: &str| {
-        eventually(&format!("{name} Accepted={wanted}"), || {
+    let ready = |name: &str, wanted: &str| {
+        eventually(&format!("{name} Ready={wanted}"), || {
             let object = cluster.kubectl.json(&["get", "vipnetwork", name])?;
             let conditions = object["status"]["conditions"].as_array().context("no conditions")?.clone();
-            let found = conditions.iter().find(|c| c["type"] == "Accepted").context("no Accepted")?.clone();
+            let found = conditions.iter().find(|c| c["type"] == "Ready").context("no Ready")?.clone();
             if found["status"] == wanted { Ok(found) } else { bail!("{found}") }
         })
     };
-    accepted("public", "True")?;
-    let refused = accepted("wide", "False")?;
+    ready("public", "True")?;
+    let refused = ready("wide", "False")?;
     ensure!(refused["message"].as_str().is_some_and(|message| message.contains("public")), "{refused}");
     Ok(())
 }

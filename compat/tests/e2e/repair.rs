@@ -1,8 +1,11 @@
 //! What others remove comes back by itself. How fast is measured in bench.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, ensure};
 use litek8s_compat::{Cluster, eventually};
 use litek8s_lab::Member;
+use serde_json::Value;
 
 use super::manifests::{config, endpoints, list, network, service};
 
@@ -67,9 +70,30 @@ fn picture(cluster: &Cluster, node: &Member) -> Result<String> {
         &["ip", "-br", "-4", "addr", "show", "dev", "eth1"][..],
         &["ip", "rule"],
         &["ip", "route", "show", "table", "20001"],
-        &["nft", "--stateless", "list", "ruleset"],
     ] {
         text.push_str(&cluster.run(node, line).unwrap_or_else(|error| format!("{error}\n")));
     }
-    Ok(text)
+    Ok(text + &ruleset(cluster, node)?)
+}
+
+/// The ruleset as structures: rules in their order, all else sorted, nothing of when it was made.
+fn ruleset(cluster: &Cluster, node: &Member) -> Result<String> {
+    let listed: Value =
+        serde_json::from_str(&cluster.run(node, &["nft", "--json", "--stateless", "list", "ruleset"])?)?;
+    let mut rules = BTreeMap::<String, usize>::new();
+    let mut lines = Vec::new();
+    for object in listed["nftables"].as_array().context("no ruleset")? {
+        let mut object = object.clone();
+        for (_, content) in object.as_object_mut().into_iter().flatten() {
+            content.as_object_mut().map(|fields| fields.remove("handle"));
+        }
+        let chain = &object["rule"]["chain"];
+        let place = rules.entry(chain.to_string()).and_modify(|count| *count += 1).or_default();
+        lines.push(format!("{chain} {place:3} {object}\n"));
+        if chain.is_null() {
+            rules.remove("null");
+        }
+    }
+    lines.sort();
+    Ok(lines.concat())
 }
