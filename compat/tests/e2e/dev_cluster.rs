@@ -157,3 +157,18 @@ fn whoever_is_not_root_reads_one_line() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_missing_kernel_feature_is_named_in_one_line_and_nothing_is_made() -> Result<()> {
+    // Root without a capability is refused as a kernel without the feature is.
+    for (capability, named) in [("sys_admin", "network namespaces"), ("net_admin", "bridges")] {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--bounding-set=-{capability}")).arg(litek8s()?);
+        let output = command.args(["dev", "up", "--name", "lacking"]).output()?;
+        let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        ensure!(!output.status.success(), "{capability}: {output:?}");
+        ensure!(complaint.contains(named) && complaint.lines().count() == 1, "{capability}: {complaint}");
+        ensure!(left_of("lacking")?.is_empty(), "{:?}", left_of("lacking")?);
+    }
+    Ok(())
+}

@@ -13,7 +13,7 @@ use crate::{Kernel, KernelError, Links, Netns};
 
 /// A kernel feature that was tried and is not there, or not for this process.
 #[derive(Debug, thiserror::Error)]
-#[error("this kernel has no {feature} ({option})")]
+#[error("this kernel has no {feature} ({option}), or does not let this process use it")]
 pub struct MissingFeature {
     /// What is missing, in words.
     pub feature: &'static str,
