@@ -23,6 +23,6 @@ check "links in the documentation" python3 scripts/check-links.py
 check "format" cargo fmt --all --check
 check "shell scripts parse" bash -c 'for f in scripts/*.sh .ci/run; do bash -n "$f" || exit 1; done'
 check "generated manifests" cargo test --quiet -p litek8s-crds --test manifests
-check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
+check "clippy" cargo clippy --quiet --workspace --all-targets --keep-going -- -D warnings
 [ ${#failed[@]} = 0 ] || die "failed: ${failed[*]}"
 say "everything verified"
