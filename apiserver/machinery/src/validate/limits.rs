@@ -151,26 +151,31 @@ fn numbers(limits: &Constraints, number: &Number, path: &Path<'_>, errors: &mut 
         errors.push(FieldError::invalid(path, Value::Number(number.clone()), detail));
     };
     let value = number.as_f64().unwrap_or(0.0);
+    // A bound is a float64 upstream, and Go prints one without a fraction as an integer.
+    let bound = |number: &Number| match number.as_f64() {
+        Some(whole) if whole.fract() == 0.0 && whole.abs() < 1e21 => format!("{whole:.0}"),
+        Some(_) | None => number.to_string(),
+    };
     if let Some(min) = &limits.minimum {
         let least = min.as_f64().unwrap_or(0.0);
         if limits.exclusive_minimum && value <= least {
-            refuse(format!("greater than {min}"));
+            refuse(format!("greater than {}", bound(min)));
         } else if value < least {
-            refuse(format!("greater than or equal to {min}"));
+            refuse(format!("greater than or equal to {}", bound(min)));
         }
     }
     if let Some(max) = &limits.maximum {
         let most = max.as_f64().unwrap_or(0.0);
         if limits.exclusive_maximum && value >= most {
-            refuse(format!("less than {max}"));
+            refuse(format!("less than {}", bound(max)));
         } else if value > most {
-            refuse(format!("less than or equal to {max}"));
+            refuse(format!("less than or equal to {}", bound(max)));
         }
     }
     if let Some(of) = &limits.multiple_of {
         let factor = value / of.as_f64().unwrap_or(1.0);
         if factor.fract() != 0.0 {
-            refuse(format!("a multiple of {of}"));
+            refuse(format!("a multiple of {}", bound(of)));
         }
     }
 }

@@ -19,7 +19,7 @@ fn builtin(new: &Value, old: Option<&Value>) -> Vec<String> {
 #[test]
 fn schemas_are_checked_in_the_words_of_kube_openapi() {
     let schema = from_crd(&json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["need"],
-        "properties": {"need": {"type": "string"}, "n": {"type": "integer", "minimum": 1, "maximum": 5},
+        "properties": {"need": {"type": "string"}, "n": {"type": "integer", "minimum": 1.0, "maximum": 5},
             "s": {"type": "string", "pattern": "^a+$", "maxLength": 2}, "e": {"type": "string", "enum": ["x", "y"]},
             "t": {"type": "string", "format": "date-time"}, "ios": {"x-kubernetes-int-or-string": true},
             "set": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
