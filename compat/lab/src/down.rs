@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use crate::progress::Progress;
 use crate::state::{Directory, State};
 use crate::topology::namespace_prefix;
-use crate::{ClusterName, Process, process};
+use crate::{ClusterName, Running, process};
 
 /// How long processes may take to end by themselves, and then to be gone after SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ pub(crate) fn sweep(name: &ClusterName, directory: &Directory) -> Result<usize> 
     });
     if let Some(state) = &state {
         count += state.processes.iter().filter(|process| process.alive()).count();
-        note(&mut failures, end_processes(&state.processes));
+        note(&mut failures, end_processes(&state.running()));
         note(&mut failures, remove_copy(state, directory));
     }
     let prefix = namespace_prefix(name);
@@ -70,14 +70,14 @@ pub(crate) fn sweep(name: &ClusterName, directory: &Directory) -> Result<usize> 
 }
 
 /// Asks processes to end, waits, and kills those that do not.
-pub(crate) fn end_processes(processes: &[Process]) -> Result<()> {
+pub(crate) fn end_processes(processes: &[Running]) -> Result<()> {
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         for process in processes {
             process.signal(signal)?;
         }
         let deadline = Instant::now() + GRACE;
         while Instant::now() < deadline {
-            if !processes.iter().any(Process::alive) {
+            if !processes.iter().any(Running::alive) {
                 return Ok(());
             }
             std::thread::sleep(LOOK);

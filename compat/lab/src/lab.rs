@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::progress::Progress;
 use crate::state::{Directory, State};
 use crate::up::{self, Wanted};
-use crate::{Cable, Member, Process, Role, Topology, down, network};
+use crate::{Cable, Member, Process, Role, Topology, down, network, start};
 
 /// What a test wants.
 #[derive(Debug, Clone)]
@@ -144,7 +144,7 @@ impl Lab {
     /// # Errors
     /// When none was started.
     pub fn signal(&self, role: Role, member: &Member, signal: Signal) -> Result<()> {
-        Ok(self.process(role, member)?.signal(signal)?)
+        Ok(self.process(role, member)?.running.signal(signal)?)
     }
 
     /// Starts again what has died, and waits until all is ready.
@@ -162,7 +162,7 @@ impl Lab {
     pub async fn revive_server(&self) -> Result<()> {
         let _lock = self.directory.lock()?;
         let mut state = self.state()?;
-        up::start_server(&self.wanted, &self.directory, &mut state).await
+        start::start_server(&self.wanted, &self.directory, &mut state).await
     }
 
     /// Removes everything now, and says what could not be.

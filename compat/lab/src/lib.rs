@@ -15,6 +15,7 @@ mod probe;
 mod process;
 mod progress;
 mod ready;
+mod start;
 mod state;
 mod up;
 
@@ -29,7 +30,7 @@ mod run;
 pub use lab::{Lab, LabOptions};
 pub use name::ClusterName;
 pub use options::Options;
-pub use process::{Process, Role};
+pub use process::{Process, Role, Running};
 pub use request::{Request, request};
 pub use run::run;
 pub use topology::{Cable, Interface, Member, Segment, Topology};

@@ -26,7 +26,17 @@ pub enum Role {
     Agent,
 }
 
-/// A process of ours. The start time tells it from a later process with the same pid.
+/// A process as the kernel tells it from every other, a later one with the same pid included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Running {
+    /// Its pid.
+    pub pid: u32,
+    /// When it started, in clock ticks since the machine's boot.
+    pub started: u64,
+}
+
+/// A process of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Process {
@@ -34,16 +44,21 @@ pub struct Process {
     pub role: Role,
     /// The member it runs in.
     pub member: String,
-    /// Its pid.
-    pub pid: u32,
-    /// When it started, in clock ticks since the machine's boot.
-    pub started: u64,
+    /// The process itself.
+    #[serde(flatten)]
+    pub running: Running,
 }
 
-impl Process {
-    /// Whether it still runs. A zombie does not.
+impl Running {
+    /// Whether it still runs or holds its files. A zombie does neither, once its last thread is gone.
     pub fn alive(&self) -> bool {
-        Stat::read(self.pid).is_some_and(|stat| stat.started == self.started && !stat.zombie)
+        Stat::read(self.pid)
+            .is_some_and(|stat| stat.started == self.started && (!stat.zombie || self.has_threads()))
+    }
+
+    /// Whether threads beside the first are left: a killed process keeps its sockets until they are gone.
+    fn has_threads(&self) -> bool {
+        fs::read_dir(format!("/proc/{}/task", self.pid)).is_ok_and(|tasks| tasks.count() > 1)
     }
 
     /// Sends it a signal; nothing happens when it is gone.
@@ -62,6 +77,13 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Whether it still runs.
+    pub fn alive(&self) -> bool {
+        self.running.alive()
+    }
+}
+
 /// How a program is started.
 #[derive(Debug)]
 pub(crate) struct Launch<'a> {
@@ -72,8 +94,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) listener: Option<TcpListener>,
 }
 
-/// Starts a program in a namespace, in a process group of its own, with its output in a log. Gives pid and start time.
-pub(crate) fn launch(namespace: &Netns, launch: Launch<'_>) -> Result<(u32, u64)> {
+/// Starts a program in a namespace, in a process group of its own, with its output in a log.
+pub(crate) fn launch(namespace: &Netns, launch: Launch<'_>) -> Result<Running> {
     let open = || File::options().create(true).append(true).open(&launch.log);
     let log = open().with_context(|| format!("open {}", launch.log.display()))?;
     let errors = log.try_clone()?;
@@ -96,11 +118,11 @@ pub(crate) fn launch(namespace: &Netns, launch: Launch<'_>) -> Result<(u32, u64)
     let child = command.spawn().with_context(|| format!("start {}", launch.program.display()))?;
     let pid = child.id();
     // A process that ended already is noticed by whoever waits for what it should do.
-    Ok((pid, Stat::read(pid).map_or(0, |stat| stat.started)))
+    Ok(Running { pid, started: Stat::read(pid).map_or(0, |stat| stat.started) })
 }
 
 /// Every process whose main thread is in the namespace of that file, but not this one.
-pub(crate) fn in_namespace(path: &Path) -> io::Result<Vec<Process>> {
+pub(crate) fn in_namespace(path: &Path) -> io::Result<Vec<Running>> {
     let inode = fs::metadata(path)?;
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -113,7 +135,7 @@ pub(crate) fn in_namespace(path: &Path) -> io::Result<Vec<Process>> {
         let same = fs::metadata(entry.path().join("ns/net"))
             .is_ok_and(|meta| meta.ino() == inode.ino() && meta.dev() == inode.dev());
         if let Some(stat) = Stat::read(pid).filter(|stat| same && !stat.zombie) {
-            found.push(Process { role: Role::Agent, member: String::new(), pid, started: stat.started });
+            found.push(Running { pid, started: stat.started });
         }
     }
     Ok(found)
@@ -158,12 +180,7 @@ mod tests {
     #[test]
     fn a_reused_pid_is_not_the_process() {
         let own = Stat::read(std::process::id()).unwrap();
-        let mut process = Process {
-            role: Role::Agent,
-            member: "node-1".to_owned(),
-            pid: std::process::id(),
-            started: own.started,
-        };
+        let mut process = Running { pid: std::process::id(), started: own.started };
         assert!(process.alive());
         process.started += 1;
         assert!(!process.alive());

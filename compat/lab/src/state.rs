@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::{ClusterName, Process, Role, Topology};
+use crate::{ClusterName, Process, Role, Running, Topology};
 
 /// Holds every cluster's directory. Gone with the machine's next start, as namespaces are.
 const ROOT: &str = "/run/litek8s/dev";
@@ -55,6 +55,11 @@ impl State {
     /// The process of a role in a member, dead or alive.
     pub(crate) fn process(&self, role: Role, member: &str) -> Option<&Process> {
         self.processes.iter().find(|process| process.role == role && process.member == member)
+    }
+
+    /// Every process, without what it does.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        self.processes.iter().map(|process| process.running).collect()
     }
 
     /// Remembers a process in place of the one that had its role there.
@@ -210,7 +215,11 @@ mod tests {
         assert_eq!(directory.load().unwrap(), None);
         directory.create().unwrap();
         let mut state = state();
-        state.remember(Process { role: Role::Agent, member: "node-1".to_owned(), pid: 7, started: 8 });
+        state.remember(Process {
+            role: Role::Agent,
+            member: "node-1".to_owned(),
+            running: Running { pid: 7, started: 8 },
+        });
         directory.save(&state).unwrap();
         assert_eq!(directory.load().unwrap(), Some(state));
     }
@@ -219,9 +228,13 @@ mod tests {
     fn a_restarted_process_replaces_the_old_one() {
         let mut state = state();
         for pid in [7, 9] {
-            state.remember(Process { role: Role::Agent, member: "node-1".to_owned(), pid, started: 1 });
+            state.remember(Process {
+                role: Role::Agent,
+                member: "node-1".to_owned(),
+                running: Running { pid, started: 1 },
+            });
         }
         assert_eq!(state.processes.len(), 1);
-        assert_eq!(state.process(Role::Agent, "node-1").unwrap().pid, 9);
+        assert_eq!(state.process(Role::Agent, "node-1").unwrap().running.pid, 9);
     }
 }

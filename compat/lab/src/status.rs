@@ -7,7 +7,7 @@ use litek8s_kernel::{Links, Netns};
 use serde::Serialize;
 
 use crate::state::{Directory, Phase};
-use crate::{ClusterName, Member, Process, Role, Topology, ready};
+use crate::{ClusterName, Member, Role, Topology, ready};
 
 /// A cluster as it is now.
 #[derive(Debug, Serialize)]
@@ -56,9 +56,9 @@ pub(crate) async fn status(name: &ClusterName) -> Result<Status> {
     for member in topology.members() {
         let text = member.to_string();
         let role = if member == Member::Server { Role::Apiserver } else { Role::Agent };
-        let process = state.process(role, &text).map(|process: &Process| ProcessStatus {
+        let process = state.process(role, &text).map(|process| ProcessStatus {
             role,
-            pid: process.pid,
+            pid: process.running.pid,
             alive: process.alive(),
             log: directory.log(role, &text).display().to_string(),
         });

@@ -141,7 +141,7 @@ async fn traffic_outlives_the_agent_and_its_restart_writes_nothing() -> Result<(
     let traffic = Traffic::start(&cluster, &Member::Outside, &url, Some("198.51.100.1"))?;
     traffic.await_answers(20)?;
     let agent = cluster.lab.process(Role::Agent, &node)?;
-    agent.signal(Signal::SIGKILL)?;
+    agent.running.signal(Signal::SIGKILL)?;
     eventually("the agent to be gone", || {
         ensure!(!agent.alive());
         Ok(())
