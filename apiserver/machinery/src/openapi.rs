@@ -2,6 +2,7 @@
 //! extensions that kubectl and others read, and paths with their actions. Deterministic.
 
 mod dialect;
+mod gnostic;
 mod names;
 mod operations;
 mod paths;
@@ -16,6 +17,7 @@ use crate::resource::Resource;
 use dialect::Dialect;
 use schemas::Schemas;
 
+pub use gnostic::v2_protobuf;
 pub use names::{list_name, model_name};
 
 /// The version of the API that these documents describe.

@@ -3,7 +3,7 @@
 
 mod message;
 pub(crate) mod time;
-mod varint;
+pub(crate) mod varint;
 mod write;
 
 use serde_json::Value;

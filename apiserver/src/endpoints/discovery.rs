@@ -15,6 +15,9 @@ use crate::response::{self, Accepts, Output, Response, full};
 
 /// The aggregated form, and the parameters its answer repeats.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// `/openapi/v2` as client-go asks for it (gnostic's document), and as kube-apiserver names it in the answer.
+const GNOSTIC: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const GNOSTIC_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// What everything else here is.
 const JSON: &str = "application/json";
 
@@ -25,7 +28,8 @@ pub(crate) fn serve(api: &Arc<Api>, ctx: &RequestContext, parts: &Parts) -> Resp
         let message = "the server does not allow this method on the requested resource";
         return response::status(&Status::new(405, Reason::MethodNotAllowed, message), output);
     }
-    if ctx.info.path.starts_with("/openapi") && !accepts_json(&parts.headers) {
+    let gnostic = ctx.info.path == "/openapi/v2" && wants_gnostic(&parts.headers);
+    if ctx.info.path.starts_with("/openapi") && !gnostic && !accepts_json(&parts.headers) {
         // Clients that want protobuf fall back to JSON, but never notice JSON in an answer to their protobuf request.
         return response::status(&Status::not_acceptable(&[JSON]), Output::JSON);
     }
@@ -46,6 +50,7 @@ pub(crate) fn serve(api: &Arc<Api>, ctx: &RequestContext, parts: &Parts) -> Resp
         ["apis", group] => table.group(group).map(|value| response::value(StatusCode::OK, output, &value)),
         ["api", version] => plain(output, table.resource_list("", version)),
         ["apis", group, version] => plain(output, table.resource_list(group, version)),
+        ["openapi", "v2"] if gnostic => tagged(&parts.headers, table.openapi_v2_protobuf(), GNOSTIC_ANSWER),
         ["openapi", "v2"] => tagged(&parts.headers, table.openapi_v2(), JSON),
         ["openapi", "v3"] => tagged(&parts.headers, table.openapi_index(), JSON),
         ["openapi", "v3", "api", version] => schema(ctx, parts, &table, "", version),
@@ -61,7 +66,7 @@ fn host(headers: &HeaderMap) -> &str {
 }
 
 fn plain(output: Output, document: Option<&Document>) -> Option<Response> {
-    Some(response::bytes(StatusCode::OK, output, document?.json.clone()))
+    Some(response::bytes(StatusCode::OK, output, document?.bytes.clone()))
 }
 
 /// One schema document; under a URL with its hash it may be kept for ever, under another it moved.
@@ -95,7 +100,7 @@ fn tagged(headers: &HeaderMap, document: &Document, content_type: &'static str) 
     let has = known
         .flat_map(|v| v.split(','))
         .any(|t| matches!(t.trim().trim_start_matches("W/"), t if t == tag || t == "*"));
-    let mut response = Response::new(if has { response::empty() } else { full(document.json.clone()) });
+    let mut response = Response::new(if has { response::empty() } else { full(document.bytes.clone()) });
     *response.status_mut() = if has { StatusCode::NOT_MODIFIED } else { StatusCode::OK };
     let answer = response.headers_mut();
     answer.insert(ETAG, HeaderValue::from_str(&tag).ok()?);
@@ -110,6 +115,16 @@ fn tagged(headers: &HeaderMap, document: &Document, content_type: &'static str) 
 fn accepts_json(headers: &HeaderMap) -> bool {
     let accepts = Accepts::parse(headers);
     accepts.0.is_empty() || accepts.0.iter().any(|entry| entry.matches(JSON))
+}
+
+/// Whether gnostic's document comes before JSON in `Accept`.
+fn wants_gnostic(headers: &HeaderMap) -> bool {
+    let accepts = Accepts::parse(headers);
+    let first = accepts.0.iter().find_map(|entry| {
+        let gnostic = [GNOSTIC, GNOSTIC_ANSWER].iter().any(|media| entry.matches(media));
+        (gnostic || entry.matches(JSON)).then_some(gnostic && !entry.matches(JSON))
+    });
+    first.unwrap_or(false)
 }
 
 /// Whether the best entry of `Accept` that is served here is the aggregated form.

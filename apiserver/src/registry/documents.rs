@@ -15,17 +15,20 @@ use super::{GroupVersionTable, Groups, Table};
 /// A document with the tag by which clients keep it.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// The JSON.
-    pub json: Bytes,
-    /// The SHA-512 of the JSON, in upper-case hex.
+    /// What is sent: JSON, but for [`Table::openapi_v2_protobuf`].
+    pub bytes: Bytes,
+    /// The SHA-512 of the bytes, in upper-case hex.
     pub hash: String,
 }
 
 impl Document {
     fn of(value: &Value) -> Self {
-        let json = Bytes::from(value.to_string());
-        let hash = Sha512::digest(&json).iter().map(|byte| format!("{byte:02X}")).collect();
-        Self { json, hash }
+        Self::of_bytes(value.to_string().into())
+    }
+
+    fn of_bytes(bytes: Bytes) -> Self {
+        let hash = Sha512::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
+        Self { bytes, hash }
     }
 }
 
@@ -47,6 +50,7 @@ pub struct Documents {
     aggregated: [OnceLock<Document>; 2],
     index: OnceLock<Document>,
     v2: OnceLock<Document>,
+    v2_protobuf: OnceLock<Document>,
     versions: BTreeMap<(Arc<str>, Arc<str>), Kept>,
 }
 
@@ -127,6 +131,13 @@ impl Table {
         let kept = self.documents().kept(group, version)?;
         let gv = GroupVersion::new(group, version);
         Some(kept.schema.get_or_init(|| Document::of(&openapi::v3(&gv, &resources(table)))))
+    }
+
+    /// `/openapi/v2` as protobuf, the only form in which client-go reads it.
+    pub fn openapi_v2_protobuf(&self) -> &Document {
+        self.documents()
+            .v2_protobuf
+            .get_or_init(|| Document::of_bytes(openapi::v2_protobuf(&openapi::v2(&self.all(None))).into()))
     }
 
     /// `/openapi/v2`: everything in the older format.

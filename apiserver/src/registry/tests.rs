@@ -36,7 +36,7 @@ fn a_custom_resource_is_there_from_one_request_to_the_next() {
     let table = registry.table();
     assert!(table.get("example.com", "v1", "widgets").is_some());
     assert!(before.get("example.com", "v1", "widgets").is_none());
-    assert_eq!(table.openapi("apps", "v1").unwrap().json.as_ptr(), apps.json.as_ptr());
+    assert_eq!(table.openapi("apps", "v1").unwrap().bytes.as_ptr(), apps.bytes.as_ptr());
     assert_ne!(table.openapi_index().hash, before.openapi_index().hash);
     assert!(table.group("example.com").is_some());
     registry.set_custom("widgets.example.com", Vec::new());

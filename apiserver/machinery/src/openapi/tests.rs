@@ -98,3 +98,30 @@ fn the_same_resources_give_the_same_bytes() {
     assert_eq!(index["paths"]["apis/apps/v1"]["serverRelativeURL"], "/openapi/v3/apis/apps/v1?hash=B");
     assert_eq!(index["paths"]["api/v1"]["serverRelativeURL"], "/openapi/v3/api/v1?hash=A");
 }
+
+#[test]
+fn the_second_version_is_also_written_as_gnostic_reads_it() {
+    let document = json!({
+        "swagger": "2.0",
+        "definitions": {"a": {"type": "object", "x-y": [1], "items": {"$ref": "#/b"}, "minimum": 1}},
+        "security": [{"BearerToken": []}],
+    });
+    let schema = [
+        // minimum = 9, a double; type = 22 { value = 1 }; items = 23 { schema = 1 { _ref = 1 } }.
+        b"\x49\0\0\0\0\0\0\xf0\x3f\xb2\x01\x08\x0a\x06object\xba\x01\x07\x0a\x05\x0a\x03#/b".as_slice(),
+        // vendor_extension = 31 { name = 1, value = 2 { yaml = 2 } }.
+        b"\xfa\x01\x0c\x0a\x03x-y\x12\x05\x12\x03[1]",
+    ]
+    .concat();
+    let named = [b"\x0a\x01a\x12".as_slice(), &[u8::try_from(schema.len()).unwrap()], &schema].concat();
+    let definitions = [b"\x0a".as_slice(), &[u8::try_from(named.len()).unwrap()], &named].concat();
+    let expected = [
+        b"\x0a\x032.0".as_slice(),
+        b"\x4a",
+        &[u8::try_from(definitions.len()).unwrap()],
+        &definitions,
+        b"\x62\x11\x0a\x0f\x0a\x0bBearerToken\x12\x00",
+    ]
+    .concat();
+    assert_eq!(v2_protobuf(&document), expected);
+}

@@ -94,7 +94,7 @@ pub(super) fn varint(rest: &mut &[u8]) -> Result<u64, DecodeError> {
 }
 
 /// Appends one varint.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     loop {
         let bits = (value & 0x7f).to_le_bytes()[0];
         value >>= 7;
@@ -107,14 +107,20 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends a number as a field.
-pub(super) fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
+pub(crate) fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
     put_varint(out, u64::from(number) << 3);
     put_varint(out, value);
 }
 
 /// Appends bytes as a field.
-pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_varint(out, (u64::from(number) << 3) | 2);
     put_varint(out, u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     out.extend_from_slice(bytes);
+}
+
+/// Appends a double as a field.
+pub(crate) fn put_double(out: &mut Vec<u8>, number: u32, value: f64) {
+    put_varint(out, (u64::from(number) << 3) | 1);
+    out.extend_from_slice(&value.to_le_bytes());
 }

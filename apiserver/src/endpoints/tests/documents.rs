@@ -72,6 +72,7 @@ async fn a_schema_lives_under_its_hash() {
     let v2 = server.get("/openapi/v2").await;
     assert_eq!((v2.code, &v2.body["swagger"]), (200, &json!("2.0")));
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    assert_eq!(server.get_as("/openapi/v2", protobuf).await.code, 406);
+    assert_eq!(server.get_as("/openapi/v2", protobuf).await.code, 200);
+    assert_eq!(server.get_as("/openapi/v3/apis/apps/v1", protobuf).await.code, 406);
     assert_eq!(server.get("/openapi/v3/apis/none/v1").await.code, 404);
 }
