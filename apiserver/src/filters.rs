@@ -5,6 +5,7 @@ mod ending;
 mod impersonation;
 mod inflight;
 pub(crate) mod route;
+mod unread;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use litek8s_machinery::status::{Reason, Status};
 use tokio::time::Instant;
 
 pub use inflight::InFlight;
+pub(crate) use unread::RequestBody;
 
 use crate::api::Api;
 use crate::authentication::{self, Caller, InProcess, PeerCertificate};
@@ -71,7 +73,10 @@ impl Handler for Stack {
         let path = info.path.clone();
         let pass =
             Pass { stack: self.clone(), peer, info, audit_id: audit_id.clone(), warnings: warnings.clone() };
-        let response = pass.guarded(request).await;
+        let (parts, body) = request.into_parts();
+        let (body, unread) = unread::watched(body);
+        let response = pass.guarded(http::Request::from_parts(parts, body)).await;
+        unread.read().await;
         let took = started.elapsed();
         let code = response.status().as_u16();
         tracing::debug!(%method, path, code, ?took, audit_id, "answered");
@@ -97,7 +102,7 @@ struct Pass {
 
 impl Pass {
     /// A panic becomes a 500, and a write goes on when its client hangs up half-way.
-    async fn guarded(self, request: http::Request<Incoming>) -> Response {
+    async fn guarded(self, request: http::Request<RequestBody>) -> Response {
         let read_only = self.info.is_read_only() || !self.info.is_resource_request;
         let answering = AssertUnwindSafe(self.answer(request)).catch_unwind();
         let answered = if read_only {
@@ -115,11 +120,11 @@ impl Pass {
         })
     }
 
-    async fn answer(self, request: http::Request<Incoming>) -> Response {
+    async fn answer(self, request: http::Request<RequestBody>) -> Response {
         self.passed(request).await.unwrap_or_else(|status| failure(&status))
     }
 
-    async fn passed(self, request: http::Request<Incoming>) -> Result<Response, Status> {
+    async fn passed(self, request: http::Request<RequestBody>) -> Result<Response, Status> {
         let stack = self.stack.clone();
         if route::is_public(&self.info) {
             return Ok(stack.public(&self.info, self.node(), request).await);
@@ -150,7 +155,7 @@ impl Pass {
         user.node_name().map(str::to_owned)
     }
 
-    fn authenticated(&self, request: &http::Request<Incoming>) -> Result<(UserInfo, Option<u64>), Status> {
+    fn authenticated(&self, request: &http::Request<RequestBody>) -> Result<(UserInfo, Option<u64>), Status> {
         let stack = &self.stack;
         let now = stack.api.clock.now().as_second();
         let view = stack.api.replica.view();

@@ -36,6 +36,19 @@ async fn strangers_see_health_version_and_the_ca_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refused_body_is_read_so_that_its_connection_lives_on() {
+    let server = Running::start().await;
+    let client = server.anonymous().await;
+    let large = json!({"data": "x".repeat(200 << 10)});
+    for _ in 0..5 {
+        let refused = client.post("/api/v1/namespaces/default/configmaps", &large).await;
+        assert_eq!(refused.code, StatusCode::UNAUTHORIZED);
+        assert_eq!(client.get("/livez").await.text(), "ok");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn readiness_names_its_checks() {
     let server = Running::start().await;
     let client = server.anonymous().await;

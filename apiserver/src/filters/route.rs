@@ -2,11 +2,10 @@
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, StatusCode};
-use hyper::body::Incoming;
 use litek8s_machinery::status::{Reason, Status};
 use serde_json::{Value, json};
 
-use super::{Stack, failure};
+use super::{RequestBody, Stack, failure};
 use crate::request::{RequestContext, RequestInfo};
 use crate::response::{self, Response};
 use crate::{endpoints, join, reviews, version};
@@ -27,7 +26,7 @@ impl Stack {
         &self,
         info: &RequestInfo,
         node: Option<String>,
-        request: http::Request<Incoming>,
+        request: http::Request<RequestBody>,
     ) -> Response {
         let method = request.method().clone();
         let get = method == Method::GET || method == Method::HEAD;
@@ -53,7 +52,7 @@ impl Stack {
     }
 
     /// Answers an authorized request.
-    pub(super) async fn route(&self, ctx: RequestContext, request: http::Request<Incoming>) -> Response {
+    pub(super) async fn route(&self, ctx: RequestContext, request: http::Request<RequestBody>) -> Response {
         if reviews::handles(&ctx.info) {
             return reviews::serve(&self.api, &ctx, request).await;
         }
