@@ -80,6 +80,8 @@ pub(crate) struct Memory {
     sent: BTreeMap<String, (Value, Instant)>,
     /// Rules of others with our bits, as last logged.
     conflicts: Vec<litek8s_plan::ForeignRule>,
+    /// Whether connections were looked through that an agent before this one may have failed to forget.
+    rechecked: bool,
     /// Whether the last pass left the node as it should be.
     settled: bool,
     /// Passes in a row that undid what somebody else did.

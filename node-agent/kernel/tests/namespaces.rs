@@ -11,6 +11,8 @@
 mod announce;
 #[path = "namespaces/golden.rs"]
 mod golden;
+#[path = "namespaces/interrupted.rs"]
+mod interrupted;
 #[path = "namespaces/links.rs"]
 mod links;
 #[path = "namespaces/nft.rs"]

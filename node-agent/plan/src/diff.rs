@@ -14,6 +14,8 @@ mod marks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+pub use flows::recheck;
+
 use crate::nft::changes;
 use crate::{AddressKey, Desired, FALLBACK_METRIC, Observed, Op, Route, RouteKey, Rule};
 

@@ -17,7 +17,7 @@ mod op;
 
 pub use compile::{Plan, Problem, compile};
 pub use desired::{Address, AddressKey, Desired, Route, RouteKey, Rule};
-pub use diff::diff;
+pub use diff::{diff, recheck};
 pub use facts::{Facts, Interface, Vip};
 pub use networks::{MarkNetworks, VipNetworks, merged, normalise, subtract};
 pub use observed::{ForeignRule, Observed};

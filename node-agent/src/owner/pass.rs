@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use litek8s_kernel::KernelError;
-use litek8s_plan::{Facts, Observed, Op, Plan, compile, diff};
+use litek8s_plan::{Facts, Observed, Op, Plan, compile, diff, recheck};
 use tokio::time::Instant;
 
 use super::{Cause, Owner};
@@ -54,6 +54,11 @@ impl Owner {
                 None => anyhow::bail!(text),
             }
         };
+        if !std::mem::replace(&mut self.memory.rechecked, true) {
+            for (op, error) in self.kernel.apply(&recheck(&plan.desired)).await.warnings {
+                tracing::warn!(%op, %error, "done without");
+            }
+        }
         self.memory.settled = true;
         self.announce_again(&facts, &plan, &observed, announced).await;
         self.watch_conflicts(&observed, facts.mask);

@@ -15,8 +15,13 @@ use crate::wire::{Attributes, NLM_F_DUMP, NLM_F_REQUEST, NetfilterSocket, Writer
 const ATTEMPTS: usize = 10;
 
 /// The keys our sets have. A set with another key reads as one without columns, equal to none of ours.
-const KEYS: [&[Field]; 3] =
-    [&[Field::Address], &[Field::Address, Field::Address], &[Field::Mark, Field::Interface]];
+const KEYS: [&[Field]; 5] = [
+    &[Field::Address],
+    &[Field::Address, Field::Address],
+    &[Field::Mark],
+    &[Field::Mark, Field::Interface],
+    &[Field::Mark, Field::Address, Field::Interface],
+];
 
 /// The number of transactions the namespace has seen.
 pub(crate) fn generation(socket: &mut NetfilterSocket) -> Result<u32, KernelError> {

@@ -14,14 +14,14 @@ use litek8s_kernel::Links;
 use crate::node::{Node, golden};
 use crate::scratch::Scratch;
 
-struct Network {
-    node: Node,
-    pod: Scratch,
-    lan: Scratch,
+pub(crate) struct Network {
+    pub(crate) node: Node,
+    pub(crate) pod: Scratch,
+    pub(crate) lan: Scratch,
 }
 
 impl Network {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let node = Node::new().await;
         let (pod, lan) = (Scratch::new(), Scratch::new());
         node.links.add_veth("cni0", "eth0", &pod.netns).await.unwrap();

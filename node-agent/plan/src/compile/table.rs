@@ -16,6 +16,8 @@ const PREROUTING: Base = Base { kind: "filter", hook: 0, priority: 0 };
 const OUTPUT: Base = Base { kind: "route", hook: 3, priority: -150 };
 /// Before the usual source NAT at 100.
 const POSTROUTING: Base = Base { kind: "nat", hook: 4, priority: 90 };
+/// After all source NAT: what a packet looks like here is how it leaves.
+const LAST: Base = Base { kind: "filter", hook: 4, priority: 200 };
 
 pub(super) fn table(facts: &Facts, accepted: &[Accepted<'_>]) -> Table {
     let mut table = Table { sets: sets(), chains: fixed_chains(facts.mask) };
@@ -49,6 +51,9 @@ pub(super) fn table(facts: &Facts, accepted: &[Accepted<'_>]) -> Table {
         }
         let key = vec![Part::Mark(vip.mark), Part::Interface(vip.interface.clone())];
         add(&mut table, "snat-addresses", key, Value::Address(vip.address()));
+        add(&mut table, "vip-marks", vec![Part::Mark(vip.mark)], Value::Nothing);
+        let exit = vec![Part::Mark(vip.mark), vip.address().into(), Part::Interface(vip.interface.clone())];
+        add(&mut table, "vip-exits", exit, Value::Verdict(Verdict::Accept));
     }
     for ((pod, network), mark) in egress_claims(accepted) {
         let key = vec![pod.into(), network.into()];
@@ -75,6 +80,8 @@ fn sets() -> BTreeMap<String, Set> {
         ("ingress-marks-default-ipv4", set(&[Field::Address], Kind::VerdictMap, false)),
         ("egress-marks-default-ipv4", set(&[Field::Address], Kind::VerdictMap, false)),
         ("snat-addresses", set(&[Field::Mark, Field::Interface], Kind::AddressMap, false)),
+        ("vip-marks", set(&[Field::Mark], Kind::Set, false)),
+        ("vip-exits", set(&[Field::Mark, Field::Address, Field::Interface], Kind::VerdictMap, false)),
     ]
     .into_iter()
     .map(|(name, set)| (name.to_owned(), set))
@@ -92,6 +99,7 @@ fn fixed_chains(mask: u32) -> BTreeMap<String, Chain> {
     };
     let base = |base, rules| Chain { base: Some(base), rules };
     let snat_key = vec![Selector::MaskedMark(mask), Selector::OutputInterface];
+    let exit_key = [Selector::MaskedMark(mask), Source, Selector::OutputInterface];
     let ingress = [OriginalDestination, OriginalSource];
     let egress = [OriginalSource, OriginalDestination];
     [
@@ -115,6 +123,28 @@ fn fixed_chains(mask: u32) -> BTreeMap<String, Chain> {
             base(OUTPUT, vec![within(Destination, "cluster-networks"), jump("reply"), jump("reply-default")]),
         ),
         ("nat-postrouting", base(POSTROUTING, vec![Rule::Snat(snat_key, "snat-addresses".to_owned())])),
+        (
+            "filter-postrouting",
+            base(
+                LAST,
+                vec![Rule::InSet(
+                    Selector::MaskedMark(mask),
+                    "vip-marks".to_owned(),
+                    Verdict::Goto("exits".to_owned()),
+                )],
+            ),
+        ),
+        // A connection that has another source since before it was marked is dropped, not leaked.
+        (
+            "exits",
+            Chain {
+                base: None,
+                rules: vec![
+                    Rule::Lookup(exit_key.to_vec(), "vip-exits".to_owned()),
+                    Rule::Always(Verdict::Drop),
+                ],
+            },
+        ),
         ("ingress", lookup(&ingress, "ingress-marks-ipv4")),
         ("ingress-default", lookup(&ingress[..1], "ingress-marks-default-ipv4")),
         ("egress", lookup(&egress, "egress-marks-ipv4")),

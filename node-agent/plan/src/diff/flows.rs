@@ -37,7 +37,7 @@ pub(super) fn of_changed(desired: &Desired, observed: &Observed, retired: &BTree
     let mut flows: Vec<Flow> = leaving.difference(&done).map(|address| Flow::Address(*address)).collect();
 
     let (before, after) = (egress(observed.nft.as_ref()), egress(desired.nft.as_ref()));
-    let except = networks_of(desired.nft.as_ref(), "cluster-networks");
+    let except = unmarked(desired);
     for (&pod, now) in &after {
         if before.get(&pod) != Some(now) {
             flows.push(Flow::Pod {
@@ -57,6 +57,27 @@ pub(super) fn of_changed(desired: &Desired, observed: &Observed, retired: &BTree
         }
     }
     flows.into_iter().map(Op::Forget).collect()
+}
+
+/// What an agent does once after its start, when the one before may have died between marking and forgetting:
+/// connections of mapped pods that leave with another source than their VIPs are forgotten.
+pub fn recheck(desired: &Desired) -> Vec<Op> {
+    let except = unmarked(desired);
+    egress(desired.nft.as_ref())
+        .into_iter()
+        .map(|(pod, now)| {
+            let (networks, keep) = (now.networks, now.sources);
+            Op::Forget(Flow::Pod { pod, networks, except: except.clone(), keep })
+        })
+        .collect()
+}
+
+/// Where connections of pods go without a mark.
+fn unmarked(desired: &Desired) -> Vec<Ipv4Net> {
+    let table = desired.nft.as_ref();
+    let mut networks = networks_of(table, "cluster-networks");
+    networks.extend(networks_of(table, "gateway-destinations"));
+    networks
 }
 
 /// Addresses that were VIPs on an interface and will not be there any more.
