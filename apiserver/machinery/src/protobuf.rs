@@ -13,7 +13,7 @@ use crate::gvk::{GroupVersion, GroupVersionKind};
 use crate::schema::{Schema, TypeName};
 use varint::{Field, Fields};
 
-pub use write::to_protobuf;
+pub use write::{encode, put_watch_event, to_protobuf};
 
 /// The first bytes of a body in protobuf.
 pub const MAGIC: &[u8] = b"k8s\0";

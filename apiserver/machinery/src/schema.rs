@@ -136,10 +136,11 @@ pub struct Property {
 }
 
 impl Property {
-    /// A property of a custom resource: everything is in its schema.
-    pub fn custom(schema: Schema) -> Self {
-        let schema = SchemaRef::Inline(Arc::new(schema));
-        Self { schema, number: 0, zero: Zero::Kept, patch: None, default: None, description: None }
+    /// A property of a custom resource. Its description moves here, so that the many plain scalars share one schema.
+    pub fn custom(mut schema: Schema) -> Self {
+        let description = schema.description.take();
+        let schema = SchemaRef::Inline(if schema.is_plain() { plain(schema.ty) } else { Arc::new(schema) });
+        Self { schema, number: 0, zero: Zero::Kept, patch: None, default: None, description }
     }
 
     /// The value that an absent field gets.
@@ -270,6 +271,21 @@ impl Schema {
         Self { ty, ..Self::default() }
     }
 
+    /// Whether this is a scalar type and nothing is said of it but the type.
+    fn is_plain(&self) -> bool {
+        matches!(self.ty, Type::Boolean | Type::Integer | Type::Number | Type::String)
+            && !(self.nullable || self.preserve_unknown || self.embedded_resource)
+            && self.wire == Wire::Plain
+            && self.format.is_none()
+            && self.description.is_none()
+            && self.default.is_none()
+            && self.constraints.is_none()
+            && self.rules.is_empty()
+            && (self.items.is_none() && self.additional.is_none())
+            && (self.properties.is_empty() && self.required.is_empty())
+            && (self.list == ListType::Atomic && self.map == MapType::Granular)
+    }
+
     /// The type of a field: a named property, or the value type of a map.
     pub fn field(&self, name: &str) -> Option<&Schema> {
         match self.properties.get(name) {
@@ -292,6 +308,21 @@ impl Schema {
     pub fn anything() -> &'static Schema {
         static ANYTHING: OnceLock<Schema> = OnceLock::new();
         ANYTHING.get_or_init(|| Schema { preserve_unknown: true, ..Schema::default() })
+    }
+}
+
+/// The one schema of a plain scalar.
+fn plain(ty: Type) -> Arc<Schema> {
+    static PLAIN: OnceLock<[Arc<Schema>; 4]> = OnceLock::new();
+    let of = |ty: Type| Arc::new(Schema::of(ty));
+    let [boolean, integer, number, string] =
+        PLAIN.get_or_init(|| [of(Type::Boolean), of(Type::Integer), of(Type::Number), of(Type::String)]);
+    match ty {
+        Type::Boolean => boolean.clone(),
+        Type::Integer => integer.clone(),
+        Type::Number => number.clone(),
+        Type::String => string.clone(),
+        Type::Any | Type::Object | Type::Array | Type::IntOrString => of(ty),
     }
 }
 

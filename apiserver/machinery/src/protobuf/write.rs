@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::varint::{put_bytes, put_number, put_varint};
 use super::{MAGIC, time};
+use crate::gvk::GroupVersion;
 use crate::schema::{Schema, Type, TypeName, Wire};
 
 /// An object of a built-in type in its envelope. What does not fit the schema is left out.
@@ -22,6 +23,26 @@ pub fn to_protobuf(schema: &Schema, object: &Value) -> Vec<u8> {
     put_bytes(&mut out, 3, b"");
     put_bytes(&mut out, 4, b"");
     out
+}
+
+/// Any object, list or `Status` of a built-in kind in its envelope; `None` when its type is not in the table.
+pub fn encode(object: &Value) -> Option<Vec<u8>> {
+    let text = |field: &str| object.get(field).and_then(Value::as_str);
+    let kind = GroupVersion::parse(text("apiVersion")?)?.with_kind(text("kind")?);
+    Some(to_protobuf(crate::resource::type_of(&kind)?.schema(), object))
+}
+
+/// Appends one frame of a watch: its length in four bytes, the most significant first, and a `WatchEvent` that holds an
+/// object in its envelope.
+pub fn put_watch_event(out: &mut impl Extend<u8>, kind: &str, object: &[u8]) {
+    let mut raw = Vec::with_capacity(object.len() + 8);
+    put_bytes(&mut raw, 1, object);
+    let mut event = Vec::with_capacity(raw.len() + 24);
+    put_bytes(&mut event, 1, kind.as_bytes());
+    put_bytes(&mut event, 2, &raw);
+    // An object is far below 4 GiB.
+    out.extend(u32::try_from(event.len()).unwrap_or(u32::MAX).to_be_bytes());
+    out.extend(event);
 }
 
 fn message(out: &mut Vec<u8>, schema: &Schema, object: &Value) {
