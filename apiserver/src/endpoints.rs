@@ -34,7 +34,7 @@ use litek8s_machinery::status::{Reason, Status};
 use crate::api::Api;
 use crate::registry::Served;
 use crate::request::RequestContext;
-use crate::response::{self, BoxError, Failure, Output, Response};
+use crate::response::{self, BoxError, Failure, Offer, Output, Response};
 
 pub(crate) use create::random_name;
 pub(crate) use reads::too_old;
@@ -56,7 +56,10 @@ where
         return discovery::serve(&api, &ctx, &parts);
     }
     let watching = ctx.info.verb == "watch";
-    let output = Output::negotiate(&parts.headers, &ctx.info.query, watching, true);
+    let served = api.registry.get(&ctx.info.api_group, &ctx.info.api_version, &ctx.info.resource);
+    let protobuf = served.is_some_and(|served| !served.resource.custom);
+    let offer = Offer { streaming: watching, convertible: true, protobuf };
+    let output = Output::negotiate(&parts.headers, &ctx.info.query, offer);
     let shown = output.as_ref().map_or(Output::JSON, |o| *o);
     match dispatch(&api, &ctx, &parts.headers, output, body).await {
         Ok(response) => response,
@@ -198,4 +201,4 @@ where
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -8,8 +8,8 @@ mod transform;
 pub use body::{Body, BoxError, full, streamed};
 pub(crate) use body::{ListBody, empty};
 pub(crate) use encode::{bytes, list, status, value};
-pub(crate) use negotiate::{Accepts, Form, Media, Output};
-pub(crate) use transform::{partial_object, table};
+pub(crate) use negotiate::{Accepts, Form, Media, Offer, Output, PROTOBUF_STREAM};
+pub(crate) use transform::{partial_object, partial_value, table};
 
 /// An answer of the API server.
 pub type Response = http::Response<Body>;

@@ -4,6 +4,8 @@
 
 #[path = "server/client.rs"]
 mod client;
+#[path = "server/protobuf.rs"]
+mod protobuf;
 
 use client::{Client, Running, json_of};
 use http::{Method, StatusCode};

@@ -11,7 +11,7 @@ use litek8s_machinery::status::{Reason, Status};
 use crate::api::Api;
 use crate::registry::{Document, Table};
 use crate::request::RequestContext;
-use crate::response::{self, Accepts, Output, Response, full};
+use crate::response::{self, Accepts, Offer, Output, Response, full};
 
 /// The aggregated form, and the parameters its answer repeats.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -23,7 +23,7 @@ const JSON: &str = "application/json";
 
 /// Answers a discovery or OpenAPI document.
 pub(crate) fn serve(api: &Arc<Api>, ctx: &RequestContext, parts: &Parts) -> Response {
-    let output = Output::negotiate(&parts.headers, &ctx.info.query, false, false).unwrap_or(Output::JSON);
+    let output = Output::negotiate(&parts.headers, &ctx.info.query, Offer::default()).unwrap_or(Output::JSON);
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         let message = "the server does not allow this method on the requested resource";
         return response::status(&Status::new(405, Reason::MethodNotAllowed, message), output);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::options::{self, ListOptions};
 use super::selection::Selection;
 use super::{Call, reads};
-use crate::response::{Failure, Form, Response, streamed};
+use crate::response::{Failure, Form, Media, PROTOBUF_STREAM, Response, streamed};
 use crate::watch::{Shape, Watch, WatchPlan};
 
 /// The least time a watch lasts whose client names none; the most is twice as long.
@@ -38,7 +38,11 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Response, Failure> {
         served: call.served.clone(),
         selection,
         namespace,
-        shape: Shape { form: call.output.form, include: options::include_object(&info.query)? },
+        shape: Shape {
+            media: call.output.media,
+            form: call.output.form,
+            include: options::include_object(&info.query)?,
+        },
         existing,
         cursor,
         bookmarks: options.bookmarks,
@@ -48,10 +52,13 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Response, Failure> {
     if plan.shape.form == Form::PartialList {
         return Err(litek8s_machinery::status::Status::not_acceptable(&["application/json;stream=watch"]));
     }
+    let shape = plan.shape;
     let mut response = Response::new(streamed(Watch::new(call.api.clone(), plan).into_frames()));
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let content_type =
+        if shape.media == Media::Protobuf { PROTOBUF_STREAM } else { shape.media.content_type() };
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     Ok(response)
 }

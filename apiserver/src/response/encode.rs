@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use litek8s_machinery::protobuf;
 use litek8s_machinery::status::Status;
 use serde_json::Value;
 
@@ -62,6 +63,9 @@ pub(crate) fn list(output: Output, head: String, items: Vec<Bytes>, tail: &'stat
 fn encoded(output: Output, value: &Value) -> Result<Bytes, String> {
     match output.media {
         Media::Yaml => serde_saphyr::to_string(value).map(Bytes::from).map_err(|e| e.to_string()),
+        Media::Protobuf => protobuf::encode(value)
+            .map(Bytes::from)
+            .ok_or_else(|| format!("{} has no protobuf form", value["kind"])),
         Media::Json if output.pretty => {
             let mut text = serde_json::to_vec_pretty(value).map_err(|e| e.to_string())?;
             text.push(b'\n');

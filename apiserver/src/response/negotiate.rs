@@ -14,20 +14,47 @@ pub(crate) enum Media {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
 }
 
 impl Media {
     /// The media types offered, in order of preference.
-    const OFFERED: [Self; 2] = [Self::Json, Self::Yaml];
+    const OFFERED: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     /// The `Content-Type` of an answer.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
         }
     }
 }
+
+/// What of all that can be answered, this request may have.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Offer {
+    /// It is a watch, which is never YAML.
+    pub(crate) streaming: bool,
+    /// Tables and metadata may be asked for.
+    pub(crate) convertible: bool,
+    /// The kind has protobuf numbers: custom ones have none.
+    pub(crate) protobuf: bool,
+}
+
+impl Offer {
+    fn media(self) -> impl Iterator<Item = Media> {
+        Media::OFFERED.into_iter().filter(move |media| match media {
+            Media::Json => true,
+            Media::Yaml => !self.streaming,
+            Media::Protobuf => self.protobuf,
+        })
+    }
+}
+
+/// The `Content-Type` of a watch in protobuf.
+pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// What of an object is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,34 +85,32 @@ impl Output {
     pub(crate) const JSON: Self = Self { media: Media::Json, form: Form::Object, pretty: false };
 
     /// What the request accepts, or 406.
-    ///
-    /// `streaming` is a watch, which is JSON only; `convertible` is whether tables and metadata may be asked for.
-    pub(crate) fn negotiate(
-        headers: &HeaderMap,
-        query: &Query,
-        streaming: bool,
-        convertible: bool,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Self, Failure> {
+        let Offer { streaming, convertible, .. } = offer;
         let pretty_wanted = wants_pretty(headers, query);
         let accepts = Accepts::parse(headers);
         if accepts.0.is_empty() {
             return Ok(Self { pretty: pretty_wanted && !streaming, ..Self::JSON });
         }
         for clause in &accepts.0 {
-            for media in Media::OFFERED.into_iter().filter(|m| !streaming || *m == Media::Json) {
+            for media in offer.media() {
                 if !clause.matches(media.content_type()) {
                     continue;
                 }
                 let Some((form, pretty)) = clause.form(convertible) else { continue };
+                // A table has no protobuf numbers.
+                if media == Media::Protobuf && form == Form::Table {
+                    continue;
+                }
                 return Ok(Self { media, form, pretty: (pretty || pretty_wanted) && !streaming });
             }
         }
-        let offered: Vec<&str> = if streaming {
-            vec!["application/json;stream=watch"]
-        } else {
-            Media::OFFERED.iter().map(|m| m.content_type()).collect()
+        let name = |media: Media| match (media, streaming) {
+            (Media::Json, true) => "application/json;stream=watch",
+            (Media::Protobuf, true) => PROTOBUF_STREAM,
+            (media, _) => media.content_type(),
         };
-        Err(Status::not_acceptable(&offered))
+        Err(Status::not_acceptable(&offer.media().map(name).collect::<Vec<_>>()))
     }
 }
 

@@ -20,12 +20,16 @@ struct OnlyMetadata {
 pub(crate) fn partial_object(json: &[u8]) -> Result<Bytes, Failure> {
     let read: OnlyMetadata = serde_json::from_slice(json)
         .map_err(|error| Status::internal(format!("the stored object cannot be read: {error}")))?;
-    let partial = json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": read.metadata,
-    });
-    Ok(Bytes::from(partial.to_string()))
+    Ok(Bytes::from(partial(read.metadata).to_string()))
+}
+
+/// The object as `PartialObjectMetadata`, of a value at hand.
+pub(crate) fn partial_value(mut object: Value) -> Value {
+    partial(object["metadata"].take())
+}
+
+fn partial(metadata: Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
 /// The objects as a `Table`; `metadata` is the list's, or the object's own for one row.

@@ -1,8 +1,8 @@
-//! One event to one line of a watch; decides what a selector makes of it, never when it is sent.
+//! One event to one line (JSON) or frame (protobuf) of a watch; decides what a selector makes of it, never when it is sent.
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::BytesMut;
 use litek8s_machinery::status::Status;
 use litek8s_store::{Event, EventKind, Object, Revision};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ impl Writer {
     pub(super) fn write(&mut self, kind: &str, object: &Object, out: &mut BytesMut) {
         let first = std::mem::take(&mut self.first);
         match self.shape.encode(&self.served, object, first, self.api.clock.now()) {
-            Ok(json) => line(kind, &json, out),
+            Ok(object) => self.shape.put(kind, &object, out),
             Err(status) => self.error(&status, out),
         }
     }
@@ -78,7 +78,7 @@ impl Writer {
             self.shape.encode_value(&self.served, value, first, self.api.clock.now())
         });
         match encoded {
-            Ok(json) => line("DELETED", &json, out),
+            Ok(object) => self.shape.put("DELETED", &object, out),
             Err(status) => self.error(&status, out),
         }
     }
@@ -96,7 +96,7 @@ impl Writer {
         }
         let first = std::mem::take(&mut self.first);
         match self.shape.encode_value(&self.served, object, first, self.api.clock.now()) {
-            Ok(json) => line("BOOKMARK", &json, out),
+            Ok(object) => self.shape.put("BOOKMARK", &object, out),
             Err(status) => self.error(&status, out),
         }
     }
@@ -104,15 +104,9 @@ impl Writer {
     /// Writes a failure; the watch ends behind it.
     pub(super) fn error(&mut self, status: &Status, out: &mut BytesMut) {
         self.failed = true;
-        line("ERROR", &Bytes::from(status.to_json().to_string()), out);
+        // A Status has a form in every media type.
+        if let Ok(status) = self.shape.written(&status.to_json()) {
+            self.shape.put("ERROR", &status, out);
+        }
     }
-}
-
-fn line(kind: &str, json: &Bytes, out: &mut BytesMut) {
-    out.reserve(json.len() + 32);
-    out.put_slice(b"{\"type\":\"");
-    out.put_slice(kind.as_bytes());
-    out.put_slice(b"\",\"object\":");
-    out.put_slice(json);
-    out.put_slice(b"}\n");
 }

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
+use litek8s_machinery::protobuf;
+use litek8s_machinery::status::Status;
 use litek8s_machinery::table::IncludeObject;
 use litek8s_store::{Object, Revision};
 use serde_json::{Value, json};
 
 use crate::registry::Served;
-use crate::response::{self, Failure, Form};
+use crate::response::{self, Failure, Form, Media};
 
 /// How many encodings a resource keeps: as many events as a burst has, for watchers that are not quite together.
 const KEPT: usize = 512;
@@ -17,6 +19,8 @@ const KEPT: usize = 512;
 /// The form of the objects of one watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
+    /// The media type: JSON or protobuf.
+    pub(crate) media: Media,
     /// The form.
     pub(crate) form: Form,
     /// What the rows of a table carry.
@@ -61,7 +65,8 @@ impl Shape {
             IncludeObject::Metadata => 1,
             IncludeObject::Object => 2,
         };
-        form * 3 + include
+        let media = if self.media == Media::Protobuf { 9 } else { 0 };
+        media + form * 3 + include
     }
 
     /// The object in this shape: encoded once for all watchers of the resource.
@@ -72,7 +77,7 @@ impl Shape {
         first: bool,
         now: jiff::Timestamp,
     ) -> Result<Bytes, Failure> {
-        if self.form == Form::Object && served.is_stored_form(object) {
+        if self.media == Media::Json && self.form == Form::Object && served.is_stored_form(object) {
             return Ok(object.json.clone());
         }
         // The first table of a watch differs from the others: it defines the columns.
@@ -92,17 +97,40 @@ impl Shape {
         first: bool,
         now: jiff::Timestamp,
     ) -> Result<Bytes, Failure> {
-        match self.form {
-            Form::Object => Ok(Bytes::from(value.to_string())),
-            Form::Partial | Form::PartialList => response::partial_object(value.to_string().as_bytes()),
+        let value = match self.form {
+            Form::Object => value,
+            Form::Partial | Form::PartialList => response::partial_value(value),
             Form::Table => {
                 let list = json!({"resourceVersion": value["metadata"]["resourceVersion"]});
                 let mut table = response::table(&served.resource, &[value], self.include, now, list);
                 if !first {
                     table["columnDefinitions"] = Value::Null;
                 }
-                Ok(Bytes::from(table.to_string()))
+                table
             }
+        };
+        self.written(&value)
+    }
+
+    /// A value that has its form already, in the media type.
+    pub(crate) fn written(self, value: &Value) -> Result<Bytes, Failure> {
+        if self.media != Media::Protobuf {
+            return Ok(Bytes::from(value.to_string()));
         }
+        let encoded = protobuf::encode(value).map(Bytes::from);
+        encoded.ok_or_else(|| Status::internal(format!("{} has no protobuf form", value["kind"])))
+    }
+
+    /// Appends one event to what is sent.
+    pub(crate) fn put(self, kind: &str, object: &Bytes, out: &mut BytesMut) {
+        if self.media == Media::Protobuf {
+            return protobuf::put_watch_event(out, kind, object);
+        }
+        out.reserve(object.len() + 32);
+        out.put_slice(b"{\"type\":\"");
+        out.put_slice(kind.as_bytes());
+        out.put_slice(b"\",\"object\":");
+        out.put_slice(object);
+        out.put_slice(b"}\n");
     }
 }

@@ -199,6 +199,10 @@ impl Answer {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
     pub(crate) fn json(&self) -> Value {
         json_of(&self.body)
     }

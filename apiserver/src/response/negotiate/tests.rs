@@ -4,11 +4,15 @@ use super::*;
 use http::HeaderValue;
 
 fn output(accept: &str, streaming: bool) -> Result<Output, u16> {
+    negotiate(accept, Offer { streaming, convertible: true, protobuf: false })
+}
+
+fn negotiate(accept: &str, offer: Offer) -> Result<Output, u16> {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::from_str(accept) {
         headers.insert(ACCEPT, value);
     }
-    Output::negotiate(&headers, &Query::parse(None), streaming, true).map_err(|s| s.code)
+    Output::negotiate(&headers, &Query::parse(None), offer).map_err(|s| s.code)
 }
 
 fn form(accept: &str) -> Option<(Media, Form)> {
@@ -30,7 +34,23 @@ fn an_unknown_version_of_a_form_falls_through_to_the_next_entry() {
 }
 
 #[test]
-fn protobuf_with_json_behind_it_is_json_and_alone_is_not_acceptable() {
+fn a_built_in_kind_is_answered_in_protobuf_but_never_a_table() {
+    let offer = Offer { streaming: false, convertible: true, protobuf: true };
+    let media = |accept: &str| negotiate(accept, offer).map(|o| (o.media, o.form));
+    let both = "application/vnd.kubernetes.protobuf,application/json";
+    assert_eq!(media(both), Ok((Media::Protobuf, Form::Object)));
+    assert_eq!(media("*/*"), Ok((Media::Json, Form::Object)));
+    let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    assert_eq!(media(metadata), Ok((Media::Protobuf, Form::PartialList)));
+    let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
+    assert_eq!(media(table), Err(406));
+    let watch = Offer { streaming: true, ..offer };
+    assert_eq!(negotiate("application/vnd.kubernetes.protobuf", watch).map(|o| o.media), Ok(Media::Protobuf));
+    assert_eq!(negotiate(PROTOBUF_STREAM, watch).map(|o| o.media), Ok(Media::Protobuf));
+}
+
+#[test]
+fn a_custom_kind_with_json_behind_protobuf_is_json_and_alone_is_not_acceptable() {
     assert_eq!(
         form("application/vnd.kubernetes.protobuf,application/json"),
         Some((Media::Json, Form::Object))
@@ -69,7 +89,8 @@ fn people_get_indented_text() {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static("curl/8.5"));
     let pretty = |query: &str| {
-        Output::negotiate(&headers, &Query::parse(Some(query)), false, true).map(|o| o.pretty).ok()
+        let offer = Offer { convertible: true, ..Offer::default() };
+        Output::negotiate(&headers, &Query::parse(Some(query)), offer).map(|o| o.pretty).ok()
     };
     assert_eq!(pretty(""), Some(true));
     assert_eq!(pretty("pretty=false"), Some(false));
