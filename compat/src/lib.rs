@@ -5,6 +5,7 @@ mod cluster;
 mod counters;
 mod host;
 mod kubectl;
+mod observer;
 mod traffic;
 mod wait;
 
@@ -13,5 +14,6 @@ pub use cluster::Cluster;
 pub use counters::Counters;
 pub use host::HostNetwork;
 pub use kubectl::{Finished, Kubectl, tool};
+pub use observer::{Answerers, Observer, Seen};
 pub use traffic::{Background, Traffic};
 pub use wait::{PATIENCE, eventually};

@@ -14,6 +14,7 @@ mod networks;
 mod claims;
 mod endpoints;
 mod refusal;
+mod release;
 
 mod allocate;
 mod board;

@@ -47,8 +47,12 @@ pub const LOAD_BALANCER_CLASS: &str = "netwrangler.dev/vip";
 /// The manager name unless the environment variable `NETWRANGLER_MANAGER_NAME` sets another.
 pub const DEFAULT_MANAGER: &str = "netwrangler";
 
-/// Finalizer of a VipAddress that the agent of its node takes off once the address is off the node.
+/// Finalizer of every VipAddress: its name and address are free for another node only after its node let go. The agent
+/// says so with [`REASON_RELEASED`]; the controller takes the finalizer off.
 pub const FINALIZER_RELEASE: &str = "netwrangler.dev/release";
+
+/// Reason of a `Programmed` that is `False`: everything of a VipAddress that is being deleted is off its node.
+pub const REASON_RELEASED: &str = "Released";
 
 /// Condition: the specification can be used.
 pub const CONDITION_ACCEPTED: &str = "Accepted";

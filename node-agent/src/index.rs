@@ -28,6 +28,8 @@ pub(crate) struct Index {
     /// This node's own address, a cluster network whether its Node is there or not.
     own: Option<Ipv4Addr>,
     addresses: Option<BTreeMap<String, VipAddress>>,
+    /// This node's VipAddresses that are being deleted and wait for it to let go.
+    leaving: BTreeMap<String, VipAddress>,
     networks: Option<BTreeSet<String>>,
     config: Option<Option<VipConfigSpec>>,
     nodes: Option<BTreeMap<String, BTreeSet<Ipv4Addr>>>,
@@ -48,6 +50,7 @@ impl Index {
         let node = self.node.clone();
         let mine =
             |address: &VipAddress| address.spec.node == node && address.metadata.deletion_timestamp.is_none();
+        self.leave(&change);
         match change {
             Change::Reset(all) => {
                 let all = all.into_iter().filter(mine).map(|address| (vips::key_of(&address), address));
@@ -60,6 +63,32 @@ impl Index {
                 self.addresses.get_or_insert_default().remove(&vips::key_of(&address));
             }
         }
+    }
+
+    fn leave(&mut self, change: &Change<VipAddress>) {
+        let leaves = |address: &&VipAddress| address.spec.node == self.node && vips::waits(address);
+        match change {
+            Change::Reset(all) => {
+                let all = all.iter().filter(leaves).map(|address| (vips::key_of(address), address.clone()));
+                self.leaving = all.collect();
+            }
+            Change::Apply(address) if leaves(&address) => {
+                self.leaving.insert(vips::key_of(address), address.clone());
+            }
+            Change::Apply(address) | Change::Delete(address) => {
+                self.leaving.remove(&vips::key_of(address));
+            }
+        }
+    }
+
+    /// Whether this node has a VipAddress of that name.
+    pub(crate) fn knows(&self, key: &str) -> bool {
+        self.addresses.iter().any(|addresses| addresses.contains_key(key))
+    }
+
+    /// The VipAddresses that wait for this node to let go, by `namespace/name`.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = (&String, &VipAddress)> {
+        self.leaving.iter()
     }
 
     pub(crate) fn network(&mut self, change: Change<VipNetwork>) {

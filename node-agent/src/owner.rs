@@ -22,12 +22,14 @@ use crate::index::{Change, Index};
 use crate::metrics::AgentMetrics;
 use crate::session::Outgoing;
 use crate::state::State;
+use crate::vips;
 
 /// How often everything is compared although nothing seemed to change.
 const FULL_PASS: Duration = Duration::from_secs(30);
-/// How long more changes of objects are waited for: a VipAddress that is made anew is deleted first. The same for what
-/// comes and what goes, so that a VIP that moves leaves its old node no later than it is put on the new one.
+/// How long more changes of objects are waited for: a VipAddress that is made anew is deleted first.
 const SETTLE_OBJECTS: Duration = Duration::from_millis(60);
+/// The same for a VipAddress that comes, or that another node waits for: then nobody answers for the VIP meanwhile.
+const SETTLE_MOVES: Duration = Duration::from_millis(5);
 /// How long more changes of the kernel are waited for; doubled while somebody keeps undoing ours.
 const SETTLE_KERNEL: Duration = Duration::from_millis(20);
 const SETTLE_KERNEL_MOST: Duration = Duration::from_secs(5);
@@ -136,7 +138,18 @@ impl Owner {
     /// Takes an event in and says how long others are waited for.
     fn hear(&mut self, event: Event) -> Duration {
         match event {
-            Event::Address(change) => self.index.address(*change),
+            Event::Address(change) => {
+                let moves = match &*change {
+                    Change::Apply(address) => {
+                        vips::waits(address) || !self.index.knows(&vips::key_of(address))
+                    }
+                    Change::Reset(_) | Change::Delete(_) => false,
+                };
+                self.index.address(*change);
+                if moves {
+                    return SETTLE_MOVES;
+                }
+            }
             Event::Network(change) => self.index.network(change),
             Event::Config(change) => self.index.config(change),
             Event::Node(change) => self.index.node(*change),

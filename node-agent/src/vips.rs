@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
-use litek8s_crds::{VipAddress, VipAddressPhase};
+use litek8s_crds::{VipAddress, VipAddressPhase, names};
 use litek8s_plan::Vip;
 
 /// Why a VipAddress is not part of the plan: a condition's reason and message.
@@ -18,6 +18,13 @@ pub(crate) fn key_of(address: &VipAddress) -> String {
         metadata.namespace.as_deref().unwrap_or_default(),
         metadata.name.as_deref().unwrap_or_default()
     )
+}
+
+/// Whether it is being deleted and waits for its node to let go.
+pub(crate) fn waits(address: &VipAddress) -> bool {
+    let metadata = &address.metadata;
+    let held = metadata.finalizers.iter().flatten().any(|name| name == names::FINALIZER_RELEASE);
+    held && metadata.deletion_timestamp.is_some()
 }
 
 /// What the plan needs of a VipAddress.

@@ -12,7 +12,7 @@ const NODES: [(&str, &str); 3] = [("node-1", "192.0.2.1"), ("node-2", "192.0.2.2
 const ADDRESSES: [&str; 3] = ["203.0.113.10", "203.0.113.11", "203.0.113.12"];
 
 /// A cluster with a responder on every node and a Service of so many addresses that is in place.
-async fn serving(name: &str, nodes: u8, addresses: &[&str]) -> Result<(Cluster, Vec<Background>)> {
+pub(super) async fn serving(name: &str, nodes: u8, addresses: &[&str]) -> Result<(Cluster, Vec<Background>)> {
     let cluster = Cluster::up(name, nodes).await?;
     let responders: Result<Vec<_>> =
         cluster.lab.topology().nodes().map(|node| cluster.responder(&node, 80)).collect();

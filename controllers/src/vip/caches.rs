@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::gather::Objects;
+use super::gather::{self, Objects};
 
 /// The caches. They say when something changed, not what.
 pub(crate) struct Caches {
@@ -27,13 +27,14 @@ pub(crate) struct Caches {
     gateways: Store<VipGateway>,
     addresses: Store<VipAddress>,
     changed: Arc<Notify>,
+    pressing: Arc<Notify>,
 }
 
 impl Caches {
     /// Begins to watch; the tasks end with `shutdown`.
     pub(crate) fn start(client: &Client, tasks: &TaskTracker, shutdown: &CancellationToken) -> Self {
-        let changed = Arc::new(Notify::new());
-        let start = Start { client, tasks, shutdown, changed: &changed };
+        let (changed, pressing) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let start = Start { client, tasks, shutdown, changed: &changed, pressing: &pressing };
         Self {
             services: start.watch(),
             slices: start.watch(),
@@ -41,8 +42,9 @@ impl Caches {
             configs: start.watch(),
             networks: start.watch(),
             gateways: start.watch(),
-            addresses: start.watch(),
+            addresses: start.watch_for(gather::let_go),
             changed,
+            pressing,
         }
     }
 
@@ -61,6 +63,11 @@ impl Caches {
     /// Returns when something changed since the last time it returned.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// Returns when something changed that a VIP out of service waits for.
+    pub(crate) async fn pressing(&self) {
+        self.pressing.notified().await;
     }
 
     /// Everything that is cached now.
@@ -87,6 +94,7 @@ struct Start<'a> {
     tasks: &'a TaskTracker,
     shutdown: &'a CancellationToken,
     changed: &'a Arc<Notify>,
+    pressing: &'a Arc<Notify>,
 }
 
 impl Start<'_> {
@@ -94,6 +102,15 @@ impl Start<'_> {
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
+        self.watch_for(|_| false)
+    }
+
+    /// Watches; an object for which `pressing` holds is not waited with.
+    fn watch_for<K>(&self, pressing: fn(&K) -> bool) -> Store<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let urgent = self.pressing.clone();
         let (store, writer) = reflector::store();
         let kind = K::kind(&()).into_owned();
         let (changed, shutdown) = (self.changed.clone(), self.shutdown.clone());
@@ -106,7 +123,13 @@ impl Start<'_> {
                     () = shutdown.cancelled() => return,
                     event = stream.next() => match event {
                         Some(Ok(watcher::Event::Init | watcher::Event::InitApply(_))) => {}
-                        Some(Ok(watcher::Event::InitDone | watcher::Event::Apply(_) | watcher::Event::Delete(_))) => {
+                        Some(Ok(watcher::Event::Apply(object))) => {
+                            if pressing(&object) {
+                                urgent.notify_one();
+                            }
+                            changed.notify_one();
+                        }
+                        Some(Ok(watcher::Event::InitDone | watcher::Event::Delete(_))) => {
                             changed.notify_one();
                         }
                         Some(Err(error)) => tracing::warn!(kind, %error, "the watch failed, trying again"),

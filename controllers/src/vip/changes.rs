@@ -1,7 +1,8 @@
 //! The difference between the places that were decided and the VipAddresses there are.
 //!
-//! A VipAddress is never changed: what differs is deleted, and made again once it is seen to be gone. Nothing is made
-//! while an address, a name or a slot it needs is still somewhere, so at no time do two objects hold one VIP.
+//! A VipAddress is never changed: what differs is deleted, and made again once it is gone, for which its node has to let
+//! go of it. Nothing is made while an address, a name or a slot it needs is still somewhere, so at no time do two objects
+//! hold one VIP.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,7 @@ use super::marks::Slot;
 use super::memory::{Intent, Memory};
 use super::names;
 use super::networks::Network;
+use super::release;
 
 /// What to do, the VipAddresses that stay (by UID), and the places that have to wait.
 #[derive(Debug, Default)]
@@ -26,10 +28,16 @@ pub(crate) struct Changes<'a> {
 }
 
 /// Compares. Places that cannot be made yet are remembered in `next`.
-pub(crate) fn compare<'a>(facts: &'a Facts, tables: &[Table<'a>], next: &mut Memory) -> Changes<'a> {
+pub(crate) fn compare<'a>(
+    facts: &'a Facts,
+    tables: &[Table<'a>],
+    gone: &BTreeSet<&str>,
+    next: &mut Memory,
+) -> Changes<'a> {
     let mut changes = Changes::default();
     let mut wanted: Vec<(&Table<'a>, &Seat<'a>, &Place, Claim<'a>)> = Vec::new();
     let mut deleted: BTreeMap<&str, String> = BTreeMap::new();
+    let mut anew: BTreeSet<&str> = BTreeSet::new();
     for table in tables {
         for seat in &table.seats {
             let Some(claim) = seat.claim else { continue };
@@ -40,6 +48,9 @@ pub(crate) fn compare<'a>(facts: &'a Facts, tables: &[Table<'a>], next: &mut Mem
                     }
                     (Some(object), Some(why)) => {
                         deleted.insert(&object.uid, why);
+                        if object.spec.node == place.node {
+                            anew.insert(&object.uid);
+                        }
                         wanted.push((table, seat, place, claim));
                     }
                     (None, _) => wanted.push((table, seat, place, claim)),
@@ -65,6 +76,10 @@ pub(crate) fn compare<'a>(facts: &'a Facts, tables: &[Table<'a>], next: &mut Mem
             name: address.name.clone(),
             uid: address.uid.clone(),
             why,
+            finalizers: (address.held()
+                && (anew.contains(address.uid.as_str())
+                    || release::dead(facts, &address.spec.node).is_some()))
+            .then(|| release::others(address)),
         });
     }
     changes.actions.sort_by_key(ToString::to_string);
@@ -84,7 +99,7 @@ pub(crate) fn compare<'a>(facts: &'a Facts, tables: &[Table<'a>], next: &mut Mem
             moved,
         };
         if let Some(network) = claim.network
-            && !occupied(facts, &table.fact.key, &claim, &intent)
+            && !occupied(facts, &table.fact.key, &claim, &intent, gone)
         {
             let note = note(table, seat, place, &intent);
             let address = object(facts, table.fact, network, &claim, &intent);
@@ -121,10 +136,16 @@ fn difference(facts: &Facts, service: &ServiceFact, claim: &Claim<'_>, place: &P
         .then(|| "its Service or VipNetwork was made anew".to_owned())
 }
 
-/// Whether a VipAddress that must go first is in the way of a new one.
-fn occupied(facts: &Facts, service: &VipService, claim: &Claim<'_>, intent: &Intent) -> bool {
+/// Whether a VipAddress that must go first is in the way of a new one. Those that go before it is made are not.
+fn occupied(
+    facts: &Facts,
+    service: &VipService,
+    claim: &Claim<'_>,
+    intent: &Intent,
+    gone: &BTreeSet<&str>,
+) -> bool {
     let name = names::address(&service.name, intent.index);
-    facts.addresses.iter().any(|address| {
+    facts.addresses.iter().filter(|address| !gone.contains(address.uid.as_str())).any(|address| {
         let spec = &address.spec;
         address.ip() == Some(claim.ip)
             || (address.namespace == service.namespace && address.name == name)
@@ -240,6 +261,7 @@ fn object(
         }
         set.insert(label.to_owned(), short);
     }
+    metadata.finalizers = Some(vec![labels::FINALIZER_RELEASE.to_owned()]);
     metadata.labels = Some(set);
     metadata.annotations = (!full.is_empty()).then_some(full);
     metadata.owner_references = Some(vec![

@@ -83,6 +83,9 @@ fn until(time: Timestamp) -> Duration {
 async fn quiet(caches: &Caches) {
     caches.changed().await;
     let calm = async { while tokio::time::timeout(QUIET, caches.changed()).await.is_ok() {} };
-    // However busy it is, a change does not wait longer.
-    let _ = tokio::time::timeout(MOST, calm).await;
+    tokio::select! {
+        // However busy it is, a change does not wait longer.
+        _ = tokio::time::timeout(MOST, calm) => {}
+        () = caches.pressing() => {}
+    }
 }

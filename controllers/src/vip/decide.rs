@@ -16,6 +16,7 @@ use super::memory::Memory;
 use super::names;
 use super::networks;
 use super::refusal::Refusal;
+use super::release;
 use super::report;
 
 /// Decides where every VIP belongs and what has to change for it.
@@ -49,15 +50,19 @@ pub fn decide(facts: &Facts, memory: &Memory) -> Decision {
     let services = tables.iter().map(|table| report::service(table, &allocator)).collect();
     let networks = facts.networks.iter().map(|fact| report::network(fact, &networks, facts)).collect();
     let Allocator { mut next, wake, .. } = allocator;
-    let Changes { mut actions, stay } = changes::compare(facts, &tables, &mut next);
+    let releases = release::decide(facts, memory, &mut next);
+    let changes = changes::compare(facts, &tables, &releases.gone, &mut next);
+    let Changes { actions: changed, stay } = changes;
+    let mut actions = releases.actions;
+    actions.extend(changed);
     actions.extend(mappings(facts, &tables, &stay));
     let mut decision = Decision {
         actions,
-        notes: Vec::new(),
+        notes: releases.notes,
         config: facts.config.as_ref().map(|fact| report::config(fact, &judged)),
         networks,
         services,
-        wake,
+        wake: wake.into_iter().chain(releases.wake).min(),
         memory: next,
     };
     decision.networks.sort_by(|a, b| a.name.cmp(&b.name));

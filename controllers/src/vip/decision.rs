@@ -40,6 +40,22 @@ pub enum Action {
         uid: String,
         /// Why, in words.
         why: String,
+        /// The finalizers to leave on it, when nobody has to wait for its node: the same node has it
+        /// again, or it is dead.
+        finalizers: Option<Vec<String>>,
+    },
+    /// Let a VipAddress that is being deleted go.
+    Release {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its UID.
+        uid: String,
+        /// Its other finalizers.
+        finalizers: Vec<String>,
+        /// Why, in words.
+        why: String,
     },
     /// Make a VipAddress.
     Create {
@@ -79,6 +95,8 @@ pub enum NoteKind {
     VipMoved,
     /// A VIP has no place.
     VipUnplaced,
+    /// A node did not say that it let go of a VIP.
+    VipReleaseUnanswered,
     /// A VIP belongs to somebody else.
     VipConflict,
     /// A VipNetwork is not in force.
@@ -92,6 +110,7 @@ impl NoteKind {
             Self::VipAssigned => "VipAssigned",
             Self::VipMoved => "VipMoved",
             Self::VipUnplaced => "VipUnplaced",
+            Self::VipReleaseUnanswered => "VipReleaseUnanswered",
             Self::VipConflict => "VipConflict",
             Self::NetworkDisabled => "NetworkDisabled",
         }
@@ -101,7 +120,9 @@ impl NoteKind {
     pub fn warning(self) -> bool {
         match self {
             Self::VipAssigned | Self::VipMoved => false,
-            Self::VipUnplaced | Self::VipConflict | Self::NetworkDisabled => true,
+            Self::VipUnplaced | Self::VipReleaseUnanswered | Self::VipConflict | Self::NetworkDisabled => {
+                true
+            }
         }
     }
 }
@@ -122,6 +143,9 @@ impl fmt::Display for Action {
         match self {
             Self::Delete { namespace, name, why, .. } => {
                 write!(formatter, "delete {namespace}/{name}: {why}")
+            }
+            Self::Release { namespace, name, why, .. } => {
+                write!(formatter, "release {namespace}/{name}: {why}")
             }
             Self::Create { address, note } => {
                 let spec = &address.spec;

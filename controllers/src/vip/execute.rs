@@ -1,4 +1,5 @@
-//! Does what a decision says: deletions, then what is new, then statuses and Events. One that fails stops no other one.
+//! Does what a decision says: deletions, then what is new, then statuses and Events. One that fails stops no other one,
+//! but nothing is made while something that had to go first may still be there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 enum Written {
     Made { namespace: String, name: String, uid: String },
     Gone { namespace: String, name: String, uid: String },
+    Released { namespace: String, name: String, uid: String },
     Nothing,
 }
 
@@ -53,9 +55,12 @@ impl Executor {
         now: Timestamp,
     ) -> usize {
         let mut failed = 0;
-        let deletions = |action: &&Action| matches!(action, Action::Delete { .. });
+        let deletions = |action: &&Action| matches!(action, Action::Delete { .. } | Action::Release { .. });
         let (first, then): (Vec<&Action>, Vec<&Action>) = decision.actions.iter().partition(deletions);
         for actions in [first, then] {
+            let makes = |action: &&Action| matches!(action, Action::Create { .. });
+            let (made, other): (Vec<&Action>, Vec<&Action>) = actions.into_iter().partition(makes);
+            let actions = if failed == 0 { [other, made].concat() } else { other };
             // Boxed, so that the compiler sees the whole as `Send`.
             let writes: Vec<BoxFuture<'_, Result<Written, ()>>> =
                 actions.into_iter().map(|action| self.act(action, now).boxed()).collect();
@@ -76,7 +81,17 @@ impl Executor {
 
     async fn act(&self, action: &Action, now: Timestamp) -> Result<Written, ()> {
         let result = match action {
-            Action::Delete { namespace, name, uid, .. } => self.delete(namespace, name, uid).await,
+            Action::Delete { namespace, name, uid, finalizers, .. } => {
+                let kept = finalizers.as_deref();
+                self.delete(namespace, name, uid, kept).await
+            }
+            Action::Release { namespace, name, uid, finalizers, .. } => {
+                self.strip(namespace, name, uid, finalizers).await.map(|()| Written::Released {
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    uid: uid.clone(),
+                })
+            }
             Action::Create { address, note } => self.create(address, note, now).await,
             Action::Map { namespace, name, uid, endpoints } => {
                 let api: Api<VipAddress> = Api::namespaced(self.client.clone(), namespace);
@@ -99,7 +114,16 @@ impl Executor {
     }
 
     /// Deletes this very object; another of its name, or none, is as good.
-    async fn delete(&self, namespace: &str, name: &str, uid: &str) -> Result<Written, kube::Error> {
+    async fn delete(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        finalizers: Option<&[String]>,
+    ) -> Result<Written, kube::Error> {
+        if let Some(finalizers) = finalizers {
+            self.strip(namespace, name, uid, finalizers).await?;
+        }
         let api: Api<VipAddress> = Api::namespaced(self.client.clone(), namespace);
         let this = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
         match api.delete(name, &DeleteParams::default().preconditions(this)).await {
@@ -108,6 +132,24 @@ impl Executor {
             Err(error) => return Err(error),
         }
         Ok(Written::Gone { namespace: namespace.to_owned(), name: name.to_owned(), uid: uid.to_owned() })
+    }
+
+    /// Leaves only these finalizers on this very object.
+    async fn strip(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        finalizers: &[String],
+    ) -> Result<(), kube::Error> {
+        let api: Api<VipAddress> = Api::namespaced(self.client.clone(), namespace);
+        let parameters = PatchParams { field_manager: Some(self.manager.clone()), ..PatchParams::default() };
+        let body = json!({ "metadata": { "uid": uid, "finalizers": finalizers } });
+        match api.patch(name, &parameters, &Patch::Merge(&body)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes a VipAddress; one of its name that is there already will be seen.
@@ -229,6 +271,9 @@ async fn shown(caches: &Caches, written: &[Written]) {
                 Written::Nothing => true,
                 Written::Made { namespace, name, uid } => {
                     caches.address(namespace, name).is_some_and(|address| address.uid().as_ref() == Some(uid))
+                }
+                Written::Released { namespace, name, uid } => {
+                    caches.address(namespace, name).is_none_or(|address| address.uid().as_ref() != Some(uid))
                 }
                 Written::Gone { namespace, name, uid } => {
                     caches.address(namespace, name).is_none_or(|address| {

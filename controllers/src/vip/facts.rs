@@ -62,6 +62,8 @@ pub struct NodeFact {
     pub labels: BTreeMap<String, String>,
     /// Why it may hold no VIP: it is not ready, out of service, excluded or drained.
     pub unfit: Option<String>,
+    /// Why nothing on it can answer any more: it lets go of nothing, and nobody waits for it.
+    pub dead: Option<String>,
     /// Its own addresses, which are never VIPs.
     pub addresses: Vec<IpAddr>,
 }
@@ -125,6 +127,10 @@ pub struct AddressFact {
     pub uid: String,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Its finalizers: with [`FINALIZER_RELEASE`](litek8s_crds::names::FINALIZER_RELEASE) it waits for its node.
+    pub finalizers: Vec<String>,
+    /// Whether its node says that everything of it is gone.
+    pub released: bool,
     /// Whether it is ours.
     pub managed: bool,
     /// What it says.
@@ -138,6 +144,16 @@ pub struct AddressFact {
 }
 
 impl AddressFact {
+    /// Whether it is being deleted and waits for its node to let go.
+    pub(crate) fn waits(&self) -> bool {
+        self.managed && self.deleting && self.held()
+    }
+
+    /// Whether it would wait for its node if it were deleted.
+    pub(crate) fn held(&self) -> bool {
+        self.finalizers.iter().any(|name| name == litek8s_crds::names::FINALIZER_RELEASE)
+    }
+
     /// The VIP, if it can be read.
     pub fn ip(&self) -> Option<IpAddr> {
         super::cidr::network(&self.spec.virtual_cidr).map(|net| net.addr())

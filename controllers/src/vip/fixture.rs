@@ -113,6 +113,8 @@ pub(crate) fn address(service: &str, index: u32, ip: &str, node: &str) -> Addres
         name: format!("{service}-{index}"),
         uid: format!("uid-{service}-{index}-{node}"),
         deleting: false,
+        finalizers: Vec::new(),
+        released: false,
         managed: true,
         spec: VipAddressSpec {
             service: VipService { namespace: "default".into(), name: service.into() },
@@ -138,7 +140,14 @@ pub(crate) fn address(service: &str, index: u32, ip: &str, node: &str) -> Addres
 pub(crate) fn execute(facts: &mut Facts, actions: &[Action]) {
     for action in actions {
         match action {
-            Action::Delete { uid, .. } => facts.addresses.retain(|address| address.uid != *uid),
+            // Its node lets go at once.
+            Action::Delete { uid, .. } => {
+                facts.addresses.retain(|address| address.uid != *uid || address.held());
+                for address in facts.addresses.iter_mut().filter(|address| address.uid == *uid) {
+                    (address.deleting, address.released) = (true, true);
+                }
+            }
+            Action::Release { uid, .. } => facts.addresses.retain(|address| address.uid != *uid),
             Action::Create { address, .. } => {
                 let name = address.metadata.name.clone().unwrap();
                 let taken = facts
@@ -151,6 +160,8 @@ pub(crate) fn execute(facts: &mut Facts, actions: &[Action]) {
                     uid: format!("uid-{name}-{}-{}", address.spec.node, address.spec.virtual_cidr),
                     name,
                     deleting: false,
+                    finalizers: address.metadata.finalizers.clone().unwrap_or_default(),
+                    released: false,
                     managed: true,
                     spec: address.spec.clone(),
                     endpoints: Vec::new(),

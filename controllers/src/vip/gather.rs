@@ -123,12 +123,17 @@ fn node(node: &Node) -> NodeFact {
     let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let drained = node.annotations().get(names::ANNOTATION_DRAIN).is_some_and(|value| value == "true");
-    let unfit = if deleting(node) {
+    let dead = if deleting(node) {
         Some("is being deleted")
     } else if ready.is_some_and(|ready| ready.status != "True") {
         Some("is not ready")
     } else if taints.into_iter().flatten().any(|taint| taint.key == OUT_OF_SERVICE) {
         Some("is out of service")
+    } else {
+        None
+    };
+    let unfit = if dead.is_some() {
+        dead
     } else if node.labels().contains_key(names::LABEL_NODE_EXCLUDED) {
         Some("is excluded from external load balancers")
     } else if drained {
@@ -141,6 +146,7 @@ fn node(node: &Node) -> NodeFact {
         name: node.name_any(),
         labels: node.labels().clone(),
         unfit: unfit.map(str::to_owned),
+        dead: dead.map(str::to_owned),
         addresses: addresses
             .into_iter()
             .flatten()
@@ -199,12 +205,26 @@ fn address(address: &VipAddress, manager: &str) -> AddressFact {
         name: address.name_any(),
         uid: address.uid().unwrap_or_default(),
         deleting: deleting(address),
+        finalizers: address.finalizers().to_vec(),
+        released: status.is_some_and(|status| {
+            status.conditions.iter().any(|condition| {
+                condition.type_ == names::CONDITION_PROGRAMMED
+                    && condition.status == "False"
+                    && condition.reason == names::REASON_RELEASED
+            })
+        }),
         managed: manages,
         spec: address.spec.clone(),
         endpoints: status.map(|status| status.endpoints.clone()).unwrap_or_default(),
         ready: status.is_some_and(|status| holds(&status.conditions, names::CONDITION_READY)),
         owners,
     }
+}
+
+/// Whether a VipAddress that is being deleted was let go by its node: another node waits to have it.
+pub(crate) fn let_go(address: &VipAddress) -> bool {
+    let fact = self::address(address, "");
+    fact.deleting && fact.released && fact.held()
 }
 
 #[cfg(test)]

@@ -45,6 +45,8 @@ pub struct Memory {
     pub(crate) bare: BTreeMap<SeatKey, Timestamp>,
     /// When moves for balance were made in the last minute.
     pub(crate) moves: Vec<Timestamp>,
+    /// Since when a VipAddress that is being deleted waits for its node, by UID.
+    pub(crate) releasing: BTreeMap<String, Timestamp>,
     /// Places decided and not seen yet.
     pub(crate) intents: BTreeMap<SeatKey, Intent>,
     /// What was last said of an address, as it is written, or of a network.

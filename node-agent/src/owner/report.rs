@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use litek8s_crds::VipAddress;
+use litek8s_crds::{VipAddress, names};
 use litek8s_plan::Plan;
 use serde_json::json;
 use tokio::time::Instant;
@@ -44,6 +44,23 @@ impl Owner {
                 }
             }
         }
+        // The pass succeeded without them, so everything of theirs is off the node.
+        let leaving = self.index.leaving().filter(|_| self.index.synced());
+        for (vip, address) in leaving {
+            let standing = Standing {
+                unprogrammed: Some((
+                    names::REASON_RELEASED.to_owned(),
+                    "everything of it is gone".to_owned(),
+                )),
+                ..Standing::default()
+            };
+            if let Some(patch) = patch(vip, address, &standing)
+                && self.memory.sent.get(vip).is_none_or(|(body, _)| *body != patch.body)
+            {
+                self.memory.sent.insert(vip.clone(), (patch.body.clone(), now));
+                outgoing.push(Outgoing::Status(patch));
+            }
+        }
         self.memory.told = told;
         for message in outgoing {
             if let Err(refused) = self.outgoing.try_send(message) {
@@ -70,7 +87,11 @@ fn patch(vip: &str, address: &VipAddress, standing: &Standing) -> Option<StatusP
         vip: vip.to_owned(),
         namespace: address.metadata.namespace.clone().unwrap_or_default(),
         name: address.metadata.name.clone().unwrap_or_default(),
-        body: json!({"status": {"observedGeneration": generation, "conditions": conditions}}),
+        // Of this very object, not of one that has its name by now.
+        body: json!({
+            "metadata": {"uid": address.metadata.uid},
+            "status": {"observedGeneration": generation, "conditions": conditions},
+        }),
     })
 }
 

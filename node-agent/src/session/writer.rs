@@ -52,8 +52,8 @@ impl Writer {
         let done = api.patch_status(&patch.name, &params, &Patch::Merge(&patch.body)).await;
         match done {
             Ok(_) => {}
-            // It went meanwhile: there is nobody to tell.
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            // It went meanwhile, or another has its name: there is nobody to tell.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             Err(error) => {
                 tracing::warn!(vip = patch.vip, %error, "cannot write a status");
                 // The owner may be too busy to hear; its full pass finds the difference.

@@ -49,6 +49,30 @@ fn a_vip_is_put_in_place_reported_followed_and_removed() {
 }
 
 #[test]
+fn a_vip_that_another_node_waits_for_is_taken_off_before_that_is_said() {
+    Place::run(|place| async move {
+        let api = api();
+        let agent = place.agent(api.serve(CancellationToken::new()).await);
+        eventually("the VIP is ready", || is_ready(&api, "web-1")).await;
+        let mut leaving = api.get("vipaddresses", "default/web-1").unwrap();
+        leaving["metadata"]["finalizers"] = json!(["netwrangler.dev/release"]);
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        api.put("vipaddresses", leaving);
+        let why = || condition(&api, "web-1", "Programmed");
+        eventually("it is let go", || why() == Some(("False".into(), "Released".into()))).await;
+        assert!(!place.state().contains("203.0.113.10"), "{}", place.state());
+
+        // Said once; a new agent knows that it was said.
+        let writes = api.writes("vipaddresses");
+        agent.stop().await;
+        let agent = place.agent(api.serve(CancellationToken::new()).await);
+        tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+        assert_eq!(api.writes("vipaddresses"), writes);
+        agent.stop().await;
+    });
+}
+
+#[test]
 fn what_somebody_else_undoes_is_repaired_and_counted() {
     Place::run(|place| async move {
         let api = api();

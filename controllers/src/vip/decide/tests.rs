@@ -2,6 +2,8 @@
 
 mod laws;
 
+use litek8s_crds::names::FINALIZER_RELEASE;
+
 use super::super::facts::{EndpointFact, NodeFact, Terminating};
 use super::super::fixture::{
     address, at, config, endpoint, execute, facts, network, placements, service, settle,
@@ -291,6 +293,89 @@ fn a_move_deletes_first_and_makes_the_same_name_once_that_is_seen() {
     assert_eq!(note.kind, NoteKind::VipMoved);
     assert_eq!(note.message, "203.0.113.10 moved from a to b: Node a has no ready endpoint");
     assert_eq!(decide(&facts, &second.memory).actions.len(), 1, "a failed create is tried again");
+}
+
+/// A VIP on node `a` that belongs on `b`, and the decision that begins its move.
+fn moving() -> (Facts, Decision) {
+    let mut facts = web(&[10], &[("b", 1)], &[(10, 1, "a")], 127);
+    facts.addresses[0].finalizers = vec!["example.com/other".into(), FINALIZER_RELEASE.into()];
+    let first = decide(&facts, &Memory::default());
+    (facts, first)
+}
+
+#[test]
+fn a_moving_vip_waits_until_its_node_let_go() {
+    let (mut facts, first) = moving();
+    let Action::Delete { finalizers, .. } = &first.actions[0] else { panic!("{first}") };
+    assert_eq!(*finalizers, None, "its node is asked");
+    facts.addresses[0].deleting = true;
+    let waiting = decide(&facts, &first.memory);
+    assert_eq!((waiting.actions.as_slice(), waiting.wake), (&[][..], Some(at(1_003))));
+    facts.addresses[0].released = true;
+    facts.now = at(1_001);
+    let done = decide(&facts, &waiting.memory);
+    let text: Vec<String> = done.actions.iter().map(ToString::to_string).collect();
+    assert_eq!(text[0], "release default/web-1: Node a let go of it");
+    assert!(text[1].starts_with("create default/web-1 on b: 203.0.113.10/24 mark 0x1"), "{done}");
+    let Action::Release { finalizers, .. } = &done.actions[0] else { panic!("{done}") };
+    assert_eq!(*finalizers, ["example.com/other"], "only ours is taken off");
+    let Action::Create { address, .. } = &done.actions[1] else { panic!("{done}") };
+    assert_eq!(address.metadata.finalizers.as_deref(), Some(&[FINALIZER_RELEASE.to_owned()][..]));
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_waited_for_three_seconds_and_that_is_told() {
+    let (mut facts, first) = moving();
+    facts.addresses[0].deleting = true;
+    let waiting = decide(&facts, &first.memory);
+    facts.now = at(1_003);
+    let done = decide(&facts, &waiting.memory);
+    assert_eq!(done.actions.len(), 2, "{done}");
+    assert_eq!(done.notes.iter().map(|note| note.kind).collect::<Vec<_>>(), [NoteKind::VipReleaseUnanswered]);
+    assert_eq!(done.notes[0].message, "Node a did not let go of 203.0.113.10/24 in time");
+}
+
+#[test]
+fn a_dead_node_is_not_waited_for() {
+    for gone in [true, false] {
+        let (mut facts, first) = moving();
+        if gone {
+            facts.nodes.retain(|node| node.name != "a");
+        } else {
+            facts.nodes[0].dead = Some("is not ready".into());
+        }
+        let at_once = decide(&facts, &Memory::default());
+        let Action::Delete { finalizers, .. } = &at_once.actions[0] else { panic!("{at_once}") };
+        assert_eq!(finalizers.as_deref(), Some(&["example.com/other".to_owned()][..]));
+        facts.addresses[0].deleting = true;
+        let done = decide(&facts, &first.memory);
+        assert_eq!(done.actions.len(), 2, "{done}");
+        assert_eq!(done.notes, []);
+    }
+}
+
+#[test]
+fn a_vip_that_its_own_node_has_again_is_not_waited_for() {
+    let mut facts = web(&[10], &[("a", 1)], &[(10, 1, "a")], 127);
+    facts.addresses[0].finalizers = vec![FINALIZER_RELEASE.into()];
+    facts.addresses[0].spec.gateway_ip = "203.0.113.2".into();
+    let decision = decide(&facts, &Memory::default());
+    let Action::Delete { finalizers, .. } = &decision.actions[0] else { panic!("{decision}") };
+    assert_eq!(finalizers.as_deref(), Some(&[][..]));
+}
+
+#[test]
+fn a_drained_node_gives_its_vips_away_and_lets_go_first() {
+    let mut facts = web(&[10, 11], &[("a", 1), ("b", 1)], &[(10, 1, "a"), (11, 2, "b")], 127);
+    facts.addresses[0].finalizers = vec![FINALIZER_RELEASE.into()];
+    facts.nodes[0].unfit = Some("is drained".into());
+    let decision = decide(&facts, &Memory::default());
+    assert_eq!(
+        decision.actions.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["delete default/web-1: it moves to b, Node a is drained"]
+    );
+    let Action::Delete { finalizers, .. } = &decision.actions[0] else { panic!("{decision}") };
+    assert_eq!(*finalizers, None);
 }
 
 #[test]
