@@ -1,6 +1,14 @@
 //! What may be written at all, beyond who asks and what the schema says, and what pods get that they do not ask for.
+//!
+//! A write is first changed ([`mutate`]), then prepared and validated by its strategy, then judged ([`judge`]).
 
+mod attributes;
+pub(crate) mod authorizer;
+mod compiled;
+mod expressions;
+mod matching;
 mod namespace;
+mod policy;
 mod service_account;
 mod tolerations;
 
@@ -9,30 +17,53 @@ use serde_json::Value;
 use crate::response::Failure;
 use crate::strategy::WriteContext;
 
+pub(crate) use attributes::{Attributes, Operation};
 pub(crate) use namespace::check_home;
+pub(crate) use policy::Policies;
 
-/// May change or refuse a new object.
-pub(crate) fn admit_create(cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {
+/// What admission keeps between requests.
+#[derive(Default)]
+pub struct Admission {
+    policies: policy::PolicySet,
+}
+
+impl std::fmt::Debug for Admission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admission").finish_non_exhaustive()
+    }
+}
+
+/// May change or refuse a write, before it is validated.
+///
+/// Whether something came that the system fields and the subresource must be settled for again.
+pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<bool, Failure> {
+    match attributes.old {
+        None => admit_create(attributes.cx, object),
+        Some(_) => Ok(()),
+    }?;
+    own_of_node(attributes.cx, attributes.old, object)?;
+    Ok(false)
+}
+
+/// May refuse a write that is valid otherwise; `object` is what will be stored, nothing for a delete.
+pub(crate) async fn judge(attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Failure> {
+    if attributes.operation == Operation::Delete {
+        namespace::admit_delete(attributes.cx, attributes.name)?;
+    }
+    attributes.cx.api.admission.policies.check(attributes, object)
+}
+
+fn admit_create(cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {
     namespace::admit_create(cx, object)?;
     let is_pod = cx.resource.group.is_empty() && *cx.resource.plural == *"pods" && cx.subresource.is_empty();
     if is_pod {
         service_account::admit_create(cx, object)?;
         tolerations::admit_create(object);
     }
-    own_of_node(cx, None, object)
-}
-
-/// May change or refuse a changed object.
-pub(crate) fn admit_update(cx: &WriteContext<'_>, object: &mut Value, old: &Value) -> Result<(), Failure> {
-    own_of_node(cx, Some(old), object)
+    Ok(())
 }
 
 /// A node writes its own objects only, and not every label of them.
 fn own_of_node(cx: &WriteContext<'_>, old: Option<&Value>, object: &Value) -> Result<(), Failure> {
     cx.api.authorizer.check_node(cx.user, &cx.resource.group, &cx.resource.plural, old, object)
-}
-
-/// May refuse a delete.
-pub(crate) fn admit_delete(cx: &WriteContext<'_>, name: &str) -> Result<(), Failure> {
-    namespace::admit_delete(cx, name)
 }

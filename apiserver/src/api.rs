@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use litek8s_raft::Replica;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Admission;
 use crate::authorization::Authorizer;
 use crate::metrics::ApiMetrics;
 use crate::registry::Registry;
@@ -45,6 +46,8 @@ pub struct Api {
     pub service_cidrs: Vec<IpNet>,
     /// Where pods get their addresses from, the preferred family first.
     pub cluster_cidrs: Vec<IpNet>,
+    /// Compiled policies and connections to webhooks.
+    pub admission: Admission,
     /// What is counted.
     pub metrics: ApiMetrics,
     /// Cancelled when the server drains: watches end.

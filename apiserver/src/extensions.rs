@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions: what they may be, what they make the server serve, and the rules of their objects.
 
-mod cel;
+pub(crate) mod cel;
 mod condition;
 mod custom;
 mod definition;

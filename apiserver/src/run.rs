@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 pub use leader::{Access, OnLeader};
 
+use crate::admission::Admission;
 use crate::api::{Api, SystemClock};
 use crate::authentication::InProcess;
 use crate::authorization::Authorizer;
@@ -77,6 +78,7 @@ impl Server {
             ca: authority.pem().into(),
             service_cidrs: options.service_cidr.clone(),
             cluster_cidrs: options.cluster_cidr.clone(),
+            admission: Admission::default(),
             metrics,
             shutdown: CancellationToken::new(),
         });

@@ -7,6 +7,8 @@ mod pod;
 mod rbac;
 mod service;
 
+use std::sync::Arc;
+
 use litek8s_machinery::field::FieldError;
 use litek8s_machinery::resource::Resource;
 use litek8s_store::{Claim, View};
@@ -21,7 +23,7 @@ pub(crate) use plain::for_builtin;
 /// What a strategy may look at while it prepares or validates an object.
 pub struct WriteContext<'a> {
     /// The server.
-    pub api: &'a Api,
+    pub api: &'a Arc<Api>,
     /// The state the write is based on.
     pub view: &'a View,
     /// The resource written.

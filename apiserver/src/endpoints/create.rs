@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::options::WriteOptions;
 use super::write::{ATTEMPTS, Writing, Written, rejected};
 use super::{Call, input, metadata, reads};
-use crate::admission;
+use crate::admission::{self, Attributes, Operation};
 use crate::response::{Failure, Response};
 use crate::strategy::Change;
 
@@ -52,7 +52,7 @@ pub(crate) async fn create_object(
         if generated {
             metadata::set(&mut new, "name", Some(Value::from(random_name(&generate))));
         }
-        prepare(writing, &view, &mut new, owned)?;
+        prepare(writing, &view, &mut new, owned).await?;
         let key = call.served.object_key(call.namespace(), metadata::text(&new, "name"));
         if writing.options.dry_run {
             return match view.get(&key) {
@@ -86,7 +86,7 @@ pub(crate) async fn create_object(
 }
 
 /// Settles everything about a new object and checks it.
-fn prepare(writing: &Writing<'_>, view: &View, object: &mut Value, owned: bool) -> Result<(), Failure> {
+async fn prepare(writing: &Writing<'_>, view: &View, object: &mut Value, owned: bool) -> Result<(), Failure> {
     let call = writing.call;
     let served = &call.served;
     for field in
@@ -115,10 +115,21 @@ fn prepare(writing: &Writing<'_>, view: &View, object: &mut Value, owned: bool) 
         update_managed(served.resource.schema.get(), None, object, &writing.writer());
     }
     let cx = writing.context(view);
-    admission::admit_create(&cx, object)?;
+    let options = writing.options_object();
+    let name = metadata::text(object, "name").to_owned();
+    let attributes = Attributes {
+        cx: &cx,
+        served,
+        operation: Operation::Create,
+        name: &name,
+        old: None,
+        options: &options,
+    };
+    admission::mutate(&attributes, object).await?;
     served.strategy.prepare_create(&cx, object)?;
     writing.validate(&cx, object, None)?;
-    served.strategy.authorize(&cx, object, None)
+    served.strategy.authorize(&cx, object, None)?;
+    admission::judge(&attributes, Some(object)).await
 }
 
 /// The object's namespace becomes the request's; another one is a bad request.

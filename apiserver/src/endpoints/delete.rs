@@ -12,7 +12,7 @@ use super::delete_options::{DeleteOptions, Propagation};
 use super::options::{FieldValidation, WriteOptions};
 use super::write::{ATTEMPTS, Writing, rejected};
 use super::{Call, answer, metadata, reads};
-use crate::admission;
+use crate::admission::{self, Attributes, Operation};
 use crate::response::{Failure, Response};
 use crate::strategy::Change;
 
@@ -83,9 +83,19 @@ pub(crate) async fn delete_object(
     for _ in 0..ATTEMPTS {
         let view = reads::newest(&call.api.replica).await?;
         let current = view.get(&key).ok_or_else(missing)?;
-        admission::admit_delete(&writing.context(&view), name)?;
         check_preconditions(call, options, current)?;
         let old = call.served.value(current)?;
+        let cx = writing.context(&view);
+        let options_object = writing.options_object();
+        let attributes = Attributes {
+            cx: &cx,
+            served: &call.served,
+            operation: Operation::Delete,
+            name,
+            old: Some(&old),
+            options: &options_object,
+        };
+        admission::judge(&attributes, None).await?;
         let mut step = next_step(writing, options, &old);
         let precondition =
             Precondition { uid: Some(current.meta.uid.as_str().into()), revision: Some(current.revision) };

@@ -26,24 +26,24 @@ use crate::response::Response;
 use crate::service_account::open_issuer;
 
 /// A server of one, gone with its directory.
-struct Server {
-    api: Arc<Api>,
+pub(crate) struct Server {
+    pub(crate) api: Arc<Api>,
     _dir: tempfile::TempDir,
 }
 
 /// An answer, read to its end.
 #[derive(Debug)]
-struct Answer {
-    code: u16,
-    headers: HeaderMap,
-    body: Value,
-    text: String,
-    warnings: Vec<String>,
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+    pub(crate) text: String,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Server {
     /// A server with the namespaces `default` and `kube-system`.
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::remembering(Limits::default()).await
     }
 
@@ -61,6 +61,7 @@ impl Server {
             ca: Arc::from(""),
             service_cidrs: vec!["10.43.0.0/16".parse().unwrap()],
             cluster_cidrs: vec!["10.42.0.0/16".parse().unwrap()],
+            admission: crate::admission::Admission::default(),
             metrics: ApiMetrics::default(),
             shutdown: tokio_util::sync::CancellationToken::new(),
         });
@@ -99,7 +100,7 @@ impl Server {
         }
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(request(Method::GET, path, "", Bytes::new())).await
     }
 
@@ -109,19 +110,19 @@ impl Server {
         self.send(request).await
     }
 
-    async fn post(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
         self.send(request(Method::POST, path, "application/json", body.to_string().into())).await
     }
 
-    async fn put(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
         self.send(request(Method::PUT, path, "application/json", body.to_string().into())).await
     }
 
-    async fn patch(&self, path: &str, media: &str, body: impl ToString) -> Answer {
+    pub(crate) async fn patch(&self, path: &str, media: &str, body: impl ToString) -> Answer {
         self.send(request(Method::PATCH, path, media, body.to_string().into())).await
     }
 
-    async fn delete(&self, path: &str, options: Value) -> Answer {
+    pub(crate) async fn delete(&self, path: &str, options: Value) -> Answer {
         let body = if options.is_null() { Bytes::new() } else { options.to_string().into() };
         self.send(request(Method::DELETE, path, "application/json", body)).await
     }
@@ -147,4 +148,4 @@ fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|i| i["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -15,7 +15,7 @@ use super::generation::{desired_differs, is_no_op};
 use super::options::WriteOptions;
 use super::write::{ATTEMPTS, Writing, Written, rejected};
 use super::{Call, input, metadata, reads};
-use crate::admission;
+use crate::admission::{self, Attributes, Operation};
 use crate::response::{Failure, Response};
 use crate::strategy::Change;
 
@@ -91,7 +91,19 @@ async fn once(
         update_managed(served.resource.schema.get(), Some(old), &mut new, &writing.writer());
     }
     let cx = writing.context(view);
-    admission::admit_update(&cx, &mut new, old)?;
+    let options = writing.options_object();
+    let attributes = Attributes {
+        cx: &cx,
+        served,
+        operation: Operation::Update,
+        name: call.name(),
+        old: Some(old),
+        options: &options,
+    };
+    if admission::mutate(&attributes, &mut new).await? {
+        keep_system_fields(&mut new, old);
+        separate_subresources(writing, &mut new, old);
+    }
     served.strategy.prepare_update(&cx, &mut new, old)?;
     if served.resource.counts_generation && desired_differs(old, &new, served.resource.has_status) {
         let next = current.meta.generation.max(0) + 1;
@@ -99,6 +111,7 @@ async fn once(
     }
     writing.validate(&cx, &new, Some(old))?;
     served.strategy.authorize(&cx, &new, Some(old))?;
+    admission::judge(&attributes, Some(&new)).await?;
     let precondition =
         Precondition { uid: Some(current.meta.uid.as_str().into()), revision: Some(current.revision) };
     let ends = ends_with_this(writing, &new, old);

@@ -9,7 +9,7 @@ use litek8s_machinery::status::Status;
 use litek8s_machinery::validate;
 use litek8s_raft::ProposeError;
 use litek8s_store::{Command, Object, Outcome, Rejection, View};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::options::WriteOptions;
 use super::{Call, answer, metadata, ratchet};
@@ -85,6 +85,27 @@ impl<'a> Writing<'a> {
             now: self.now,
             dry_run: self.options.dry_run,
         }
+    }
+
+    /// The options of the request, as policies and webhooks see them.
+    pub(crate) fn options_object(&self) -> Value {
+        let kind = match self.call.ctx.info.verb.as_str() {
+            "create" => "CreateOptions",
+            "update" => "UpdateOptions",
+            "patch" => "PatchOptions",
+            _ => "DeleteOptions",
+        };
+        let mut object = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+        if self.options.dry_run {
+            object["dryRun"] = json!(["All"]);
+        }
+        if !self.options.field_manager.is_empty() {
+            object["fieldManager"] = json!(self.options.field_manager);
+        }
+        if let Some(force) = self.options.force {
+            object["force"] = json!(force);
+        }
+        object
     }
 
     /// Who writes, for managed fields.

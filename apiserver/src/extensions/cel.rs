@@ -4,8 +4,9 @@
 //! kube-apiserver refuses it.
 
 mod budget;
+pub(crate) mod dynamic;
 mod evaluate;
-mod functions;
+pub(crate) mod functions;
 mod program;
 mod value;
 
@@ -16,7 +17,9 @@ use litek8s_machinery::field::{FieldError, Path};
 use litek8s_machinery::schema::{Rule, Schema, SchemaRef};
 use serde_json::Value;
 
-use program::Program;
+pub(crate) use budget::OUT_OF_BUDGET;
+pub(crate) use program::Program;
+pub(crate) use value::to_cel;
 
 /// Stack for parsing and for deep expressions, in bytes; only what is used is ever mapped.
 const LARGE_STACK: usize = 64 * 1024 * 1024;
@@ -83,7 +86,7 @@ impl Rules {
     }
 }
 
-fn on_large_stack<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
+pub(crate) fn on_large_stack<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("cel".to_owned()).stack_size(LARGE_STACK);
         thread.spawn_scoped(scope, act).ok()?.join().ok()

@@ -94,7 +94,7 @@ impl Served {
     }
 
     /// Turns a stored value into what this version shows.
-    fn show(&self, value: &mut Value) {
+    pub(crate) fn show(&self, value: &mut Value) {
         let is_other = value["apiVersion"] != *self.api_version;
         if let Some(stored) = self.resource.stored.as_ref().filter(|_| is_other) {
             rename(value, stored.renames.iter().map(|(ours, theirs)| (&**theirs, &**ours)));

@@ -10,6 +10,7 @@ use super::namespace::Namespace;
 use super::pod::Pod;
 use super::rbac::Rbac;
 use super::service::Service;
+use crate::admission::Policies;
 use crate::extensions::Definitions;
 
 /// A kind with traits and no behaviour.
@@ -38,6 +39,7 @@ pub(crate) fn for_builtin(resource: &Resource) -> Arc<dyn Strategy> {
         ("", "configmaps" | "secrets") => Arc::new(Config { secret: *resource.plural == *"secrets" }),
         ("apiextensions.k8s.io", "customresourcedefinitions") => Arc::new(Definitions::default()),
         ("rbac.authorization.k8s.io", _) => Arc::new(Rbac),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => Arc::new(Policies),
         ("", "nodes") => Arc::new(Plain { keeps_status: true, ..Plain::default() }),
         (
             "",

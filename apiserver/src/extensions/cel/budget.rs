@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use kube_cel::cel::{ExecutionError, Value};
 
+/// What is said when a limit is reached.
+pub(crate) const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 /// Iterations of all loops together.
 const MAX_STEPS: u64 = 1_000_000;
 /// Bytes of texts and elements of lists made on the way.
@@ -29,24 +32,24 @@ struct Left {
 }
 
 /// Opens a budget for this thread; it holds until the next one.
-pub(super) fn open() {
+pub(crate) fn open() {
     let until = Instant::now().checked_add(MAX_TIME);
     LEFT.set(Left { steps: MAX_STEPS, made: MAX_MADE, until, exhausted: false });
 }
 
 /// Whether a limit was reached since [`open`].
-pub(super) fn exhausted() -> bool {
+pub(crate) fn exhausted() -> bool {
     LEFT.get().exhausted
 }
 
 /// One iteration of a loop; gives its condition back.
-pub(super) fn step(condition: Value) -> Result<Value, ExecutionError> {
+pub(crate) fn step(condition: Value) -> Result<Value, ExecutionError> {
     spend(1, 0)?;
     Ok(condition)
 }
 
 /// A value just made; gives it back.
-pub(super) fn charge(value: Value) -> Result<Value, ExecutionError> {
+pub(crate) fn charge(value: Value) -> Result<Value, ExecutionError> {
     let size = if let Value::String(text) = &value {
         text.len()
     } else if let Value::List(items) = &value {

@@ -7,11 +7,10 @@ use litek8s_machinery::schema::{Schema, Type};
 use serde_json::Value;
 use std::sync::Arc;
 
+use super::budget::OUT_OF_BUDGET;
 use super::value::to_cel;
 use super::{CompiledRule, Node, budget, functions};
 
-const OUT_OF_BUDGET: &str =
-    "validation failed due to running out of cost budget, no further validation rules will be run";
 /// Longest text of a `messageExpression`.
 const MAX_MESSAGE: usize = 5 * 1024;
 

@@ -7,12 +7,14 @@ use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
 use kube_cel::cel::{Context, ExecutionError, Value};
 
 use super::budget::{charge, step};
+use super::dynamic::{VARIABLE, variable};
+use crate::admission::authorizer;
 
-pub(super) const STEP: &str = "@step";
-pub(super) const CHARGE: &str = "@charge";
+pub(crate) const STEP: &str = "@step";
+pub(crate) const CHARGE: &str = "@charge";
 
 /// Names that stand for types.
-pub(super) const TYPES: [&str; 11] =
+pub(crate) const TYPES: [&str; 11] =
     ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "timestamp", "duration"];
 
 /// A type as a value: only good for comparing.
@@ -44,6 +46,8 @@ thread_local! {
         base.add_function(STEP, step);
         base.add_function(CHARGE, charge);
         base.add_function("type", type_of);
+        base.add_function(VARIABLE, variable);
+        authorizer::register(&mut base);
         for name in TYPES {
             base.add_variable_from_value(name, type_value(name));
         }
@@ -52,12 +56,12 @@ thread_local! {
 }
 
 /// Runs `act` with a scope that knows all functions and no variable.
-pub(super) fn with_scope<T>(act: impl FnOnce(&mut Context<'_>) -> T) -> T {
+pub(crate) fn with_scope<T>(act: impl FnOnce(&mut Context<'_>) -> T) -> T {
     BASE.with(|base| act(&mut base.new_inner_scope()))
 }
 
 /// Whether a function of this name exists.
-pub(super) fn exists(name: &str) -> bool {
+pub(crate) fn exists(name: &str) -> bool {
     // A call without arguments fails in one way when there is no such function, and in another when there is.
     let call = CallExpr { func_name: name.to_owned(), target: None, args: Vec::new() };
     let probe = IdedExpr { id: 0, expr: Expr::Call(call) };

@@ -1,5 +1,6 @@
 //! One expression: parsed, checked against its schema, and rewritten so that its loops keep the budget.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr};
@@ -7,8 +8,10 @@ use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, Value};
 use litek8s_machinery::schema::{Schema, Type};
 
+use super::dynamic;
 use super::functions::{self, CHARGE, STEP, TYPES};
 use super::value::escaped;
+use crate::admission::authorizer;
 
 /// Longest expression.
 const MAX_LENGTH: usize = 16 * 1024;
@@ -16,7 +19,7 @@ const MAX_LENGTH: usize = 16 * 1024;
 const MAX_DEPTH: usize = 64;
 
 /// An expression ready to run.
-pub(super) struct Program {
+pub(crate) struct Program {
     expression: IdedExpr,
     uses_old_self: bool,
     depth: usize,
@@ -24,15 +27,15 @@ pub(super) struct Program {
 
 impl Program {
     /// Parses and checks an expression over `self` and `oldSelf` of this schema.
-    pub(super) fn compile(text: &str, schema: &Schema, is_root: bool) -> Result<Self, String> {
-        if text.len() > MAX_LENGTH {
-            return Err(format!("the expression is longer than {MAX_LENGTH} bytes"));
-        }
-        let parsed = catch_unwind(|| Parser::new().enable_optional_syntax(true).parse(text));
-        let parsed = parsed.map_err(|_| "the expression cannot be parsed".to_owned())?;
-        let expression = parsed.map_err(|errors| errors.to_string())?;
-        let mut check =
-            Check { root: is_root.then_some(schema), bound: Vec::new(), uses_old_self: false, depth: 0 };
+    pub(crate) fn compile(text: &str, schema: &Schema, is_root: bool) -> Result<Self, String> {
+        let expression = parse(text)?;
+        let mut check = Check {
+            root: is_root.then_some(schema),
+            bound: Vec::new(),
+            uses_old_self: false,
+            depth: 0,
+            variables: None,
+        };
         check.bound.push(("self".to_owned(), Some(schema)));
         check.bound.push(("oldSelf".to_owned(), None));
         check.expression(&expression, 0)?;
@@ -43,22 +46,46 @@ impl Program {
         })
     }
 
+    /// Parses and checks an expression over values without a schema; `variables` are named as `variables.NAME`.
+    pub(crate) fn compile_dynamic(
+        text: &str,
+        names: &[&str],
+        variables: &BTreeMap<String, Program>,
+    ) -> Result<Self, String> {
+        let mut expression = parse(text)?;
+        let bound = names.iter().map(|name| ((*name).to_owned(), None)).collect();
+        let mut check =
+            Check { root: None, bound, uses_old_self: false, depth: 0, variables: Some(variables) };
+        check.expression(&expression, 0)?;
+        dynamic::lower(&mut expression, &mut Vec::new());
+        Ok(Program { uses_old_self: false, depth: check.depth, expression: guarded(expression) })
+    }
+
     /// Whether the value must be compared with one before.
-    pub(super) fn uses_old_self(&self) -> bool {
+    pub(crate) fn uses_old_self(&self) -> bool {
         self.uses_old_self
     }
 
     /// How deep the expression is nested.
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
     /// Runs the expression; the interpreter's own panics are errors here.
-    pub(super) fn run(&self, scope: &Context<'_>) -> Result<Value, ExecutionError> {
+    pub(crate) fn run(&self, scope: &Context<'_>) -> Result<Value, ExecutionError> {
         catch_unwind(AssertUnwindSafe(|| Value::resolve(&self.expression, scope))).unwrap_or_else(|_| {
             Err(ExecutionError::function_error("rule", "the expression cannot be evaluated"))
         })
     }
+}
+
+fn parse(text: &str) -> Result<IdedExpr, String> {
+    if text.len() > MAX_LENGTH {
+        return Err(format!("the expression is longer than {MAX_LENGTH} bytes"));
+    }
+    let parsed = catch_unwind(|| Parser::new().enable_optional_syntax(true).parse(text));
+    let parsed = parsed.map_err(|_| "the expression cannot be parsed".to_owned())?;
+    parsed.map_err(|errors| errors.to_string())
 }
 
 /// Finds names that do not exist, as far as the schema tells.
@@ -67,6 +94,8 @@ struct Check<'a> {
     bound: Vec<(String, Option<&'a Schema>)>,
     uses_old_self: bool,
     depth: usize,
+    /// The variables of a policy; none where there is no policy.
+    variables: Option<&'a BTreeMap<String, Program>>,
 }
 
 impl<'a> Check<'a> {
@@ -81,6 +110,14 @@ impl<'a> Check<'a> {
             Expr::Unspecified | Expr::Literal(_) => Ok(None),
             Expr::Struct(_) => Err("message literals are not supported".to_owned()),
             Expr::Ident(name) => self.identifier(name),
+            Expr::Select(select) if self.variables.is_some() && dynamic::is_variable(select) => {
+                let known = self.variables.is_some_and(|all| all.contains_key(&select.field));
+                match (known, select.test) {
+                    (true, false) => Ok(None),
+                    (true, true) => Err(format!("has(variables.{}) is always true", select.field)),
+                    (false, _) => Err(format!("undefined field '{}'", select.field)),
+                }
+            }
             Expr::Select(select) => {
                 let operand = self.expression(&select.operand, depth)?;
                 self.field(operand, &select.field)
@@ -158,6 +195,9 @@ impl<'a> Check<'a> {
             }
         }
         let word = name.starts_with(|c: char| c.is_ascii_alphabetic());
+        if self.variables.is_none() && authorizer::FUNCTIONS.contains(&&*call.func_name) {
+            return Err(format!("undeclared reference to '{name}' (in container '')"));
+        }
         if word && !functions::exists(&name) && !functions::exists(&call.func_name) {
             return Err(format!("undeclared reference to '{name}' (in container '')"));
         }

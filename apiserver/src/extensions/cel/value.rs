@@ -36,7 +36,7 @@ const RESERVED: [&str; 21] = [
 ];
 
 /// The name of a field in CEL; `None` when rules cannot name it.
-pub(super) fn escaped(name: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn escaped(name: &str) -> Option<Cow<'_, str>> {
     let mut chars = name.chars();
     let starts =
         chars.next().is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | '.' | '/' | '$'));
@@ -54,7 +54,7 @@ pub(super) fn escaped(name: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The value for a rule.
-pub(super) fn to_cel(value: &Value, schema: Option<&Schema>) -> Cel {
+pub(crate) fn to_cel(value: &Value, schema: Option<&Schema>) -> Cel {
     match value {
         Value::Null => Cel::Null,
         Value::Bool(truth) => Cel::Bool(*truth),
