@@ -11,6 +11,7 @@ mod namespace;
 mod policy;
 mod service_account;
 mod tolerations;
+pub(crate) mod webhook;
 
 use serde_json::Value;
 
@@ -20,11 +21,13 @@ use crate::strategy::WriteContext;
 pub(crate) use attributes::{Attributes, Operation};
 pub(crate) use namespace::check_home;
 pub(crate) use policy::Policies;
+pub(crate) use webhook::WebhookConfigurations;
 
 /// What admission keeps between requests.
 #[derive(Default)]
 pub struct Admission {
     policies: policy::PolicySet,
+    webhooks: webhook::Webhooks,
 }
 
 impl std::fmt::Debug for Admission {
@@ -37,12 +40,20 @@ impl std::fmt::Debug for Admission {
 ///
 /// Whether something came that the system fields and the subresource must be settled for again.
 pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<bool, Failure> {
-    match attributes.old {
-        None => admit_create(attributes.cx, object),
-        Some(_) => Ok(()),
-    }?;
+    built_in(attributes, object)?;
+    let webhooks = &attributes.cx.api.admission.webhooks;
+    let mut rounds = webhook::Rounds::default();
+    webhooks.mutate(attributes, &mut Some(object), &mut rounds, false).await?;
+    if rounds.changed() {
+        let seen = object.clone();
+        built_in(attributes, object)?;
+        if *object != seen {
+            rounds.repeat_all();
+        }
+        webhooks.mutate(attributes, &mut Some(object), &mut rounds, true).await?;
+    }
     own_of_node(attributes.cx, attributes.old, object)?;
-    Ok(false)
+    Ok(rounds.changed())
 }
 
 /// May refuse a write that is valid otherwise; `object` is what will be stored, nothing for a delete.
@@ -50,7 +61,21 @@ pub(crate) async fn judge(attributes: &Attributes<'_>, object: Option<&Value>) -
     if attributes.operation == Operation::Delete {
         namespace::admit_delete(attributes.cx, attributes.name)?;
     }
-    attributes.cx.api.admission.policies.check(attributes, object)
+    let admission = &attributes.cx.api.admission;
+    if attributes.operation == Operation::Delete {
+        let mut rounds = webhook::Rounds::default();
+        admission.webhooks.mutate(attributes, &mut None, &mut rounds, false).await?;
+    }
+    admission.policies.check(attributes, object)?;
+    admission.webhooks.validate(attributes, object).await
+}
+
+/// The mutators of the server itself; a webhook's changes bring them a second time.
+fn built_in(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failure> {
+    match attributes.old {
+        None => admit_create(attributes.cx, object),
+        Some(_) => Ok(()),
+    }
 }
 
 fn admit_create(cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {

@@ -37,6 +37,7 @@ use crate::request::RequestContext;
 use crate::response::{self, BoxError, Failure, Offer, Output, Response};
 
 pub(crate) use create::random_name;
+pub(crate) use input::refine;
 pub(crate) use reads::too_old;
 pub(crate) use selection::Selection;
 

@@ -10,7 +10,7 @@ use super::namespace::Namespace;
 use super::pod::Pod;
 use super::rbac::Rbac;
 use super::service::Service;
-use crate::admission::Policies;
+use crate::admission::{Policies, WebhookConfigurations};
 use crate::extensions::Definitions;
 
 /// A kind with traits and no behaviour.
@@ -40,6 +40,10 @@ pub(crate) fn for_builtin(resource: &Resource) -> Arc<dyn Strategy> {
         ("apiextensions.k8s.io", "customresourcedefinitions") => Arc::new(Definitions::default()),
         ("rbac.authorization.k8s.io", _) => Arc::new(Rbac),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => Arc::new(Policies),
+        (
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
+        ) => Arc::new(WebhookConfigurations),
         ("", "nodes") => Arc::new(Plain { keeps_status: true, ..Plain::default() }),
         (
             "",

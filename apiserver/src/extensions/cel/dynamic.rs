@@ -73,13 +73,17 @@ pub(crate) fn exhausted() -> bool {
 
 /// The error in the words of other interpreters, where clients may know them.
 pub(crate) fn describe(error: &ExecutionError) -> String {
-    match error {
-        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
-        ExecutionError::NoSuchOverload => "no such overload".to_owned(),
-        ExecutionError::UndeclaredReference(name) if name.starts_with('@') => "no such overload".to_owned(),
-        ExecutionError::FunctionError { message, .. } => message.clone(),
-        other => other.to_string(),
+    if let ExecutionError::NoSuchKey(key) = error {
+        return format!("no such key: {key}");
     }
+    if let ExecutionError::FunctionError { message, .. } = error {
+        return message.clone();
+    }
+    let of_null = matches!(error, ExecutionError::UndeclaredReference(name) if name.starts_with('@'));
+    if of_null || *error == ExecutionError::NoSuchOverload {
+        return "no such overload".to_owned();
+    }
+    error.to_string()
 }
 
 /// The value of a variable.
