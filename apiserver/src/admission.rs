@@ -2,13 +2,18 @@
 //!
 //! A write is first changed ([`mutate`]), then prepared and validated by its strategy, then judged ([`judge`]).
 
+mod amount;
 mod attributes;
 pub(crate) mod authorizer;
 mod compiled;
 mod expressions;
+mod limits;
 mod matching;
 mod namespace;
+mod pod_security;
 mod policy;
+mod priority;
+pub(crate) mod quota;
 mod service_account;
 mod tolerations;
 pub(crate) mod webhook;
@@ -28,6 +33,7 @@ pub(crate) use webhook::WebhookConfigurations;
 pub struct Admission {
     policies: policy::PolicySet,
     webhooks: webhook::Webhooks,
+    turns: quota::Turns,
 }
 
 impl std::fmt::Debug for Admission {
@@ -66,16 +72,28 @@ pub(crate) async fn judge(attributes: &Attributes<'_>, object: Option<&Value>) -
         let mut rounds = webhook::Rounds::default();
         admission.webhooks.mutate(attributes, &mut None, &mut rounds, false).await?;
     }
+    if let Some(object) = object {
+        limits::check(attributes, object)?;
+        pod_security::check(attributes, object)?;
+    }
     admission.policies.check(attributes, object)?;
     admission.webhooks.validate(attributes, object).await
 }
 
+/// Waits for the turn to write in a namespace with quotas.
+pub(crate) async fn enter(cx: &WriteContext<'_>) -> quota::Turn {
+    cx.api.admission.turns.enter(cx.view, cx.namespace).await
+}
+
 /// The mutators of the server itself; a webhook's changes bring them a second time.
 fn built_in(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failure> {
-    match attributes.old {
-        None => admit_create(attributes.cx, object),
-        Some(_) => Ok(()),
+    if attributes.old.is_some() {
+        return Ok(());
     }
+    admit_create(attributes.cx, object)?;
+    priority::resolve(attributes, object)?;
+    limits::fill(attributes, object);
+    Ok(())
 }
 
 fn admit_create(cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {

@@ -54,6 +54,10 @@ pub(crate) async fn create_object(
         }
         prepare(writing, &view, &mut new, owned).await?;
         let key = call.served.object_key(call.namespace(), metadata::text(&new, "name"));
+        // Nobody else writes between counting and storing; what others stored before is seen.
+        let _turn = admission::enter(&writing.context(&view)).await;
+        let now = call.api.replica.view();
+        let charges = admission::quota::charge(&now, &call.served, call.namespace(), &new, None)?;
         if writing.options.dry_run {
             return match view.get(&key) {
                 Some(_) => Err(taken(call, &view, &key, generated)),
@@ -62,15 +66,20 @@ pub(crate) async fn create_object(
         }
         let claims = call.served.strategy.claims(&new);
         let command = Command::Create { key: key.clone(), object: call.served.stored(&mut new), claims };
-        match writing.propose(command).await? {
+        match writing.propose_charged(charges, command).await? {
             Outcome::Rejected(Rejection::AlreadyExists) => {
                 names_left = names_left.saturating_sub(1);
                 if !generated || names_left == 0 {
                     return Err(taken(call, &call.api.replica.view(), &key, generated));
                 }
             }
-            // Somebody else took what was allocated here: allocate again.
-            Outcome::Rejected(Rejection::Claimed { .. }) => {}
+            // Somebody else took what was allocated here, or changed a quota: once more.
+            Outcome::Rejected(
+                Rejection::Claimed { .. }
+                | Rejection::RevisionMismatch { .. }
+                | Rejection::UidMismatch { .. }
+                | Rejection::NotFound,
+            ) => {}
             Outcome::Rejected(other) => return Err(rejected(call, &key.name, &other)),
             Outcome::Updated(_) | Outcome::Deleted(_) | Outcome::Batch(_) => {
                 return Err(Status::internal("the store answered a create with something else"));

@@ -118,6 +118,14 @@ async fn once(
     if !ends && is_no_op(old, &new) {
         return Ok(Some(Written::Stored { object: current.clone(), created: false }));
     }
+    let counted = !ends && matches!(writing.subresource(), "" | "resize");
+    let _turn = if counted { admission::enter(&cx).await } else { None };
+    let charges = if counted {
+        let now = call.api.replica.view();
+        admission::quota::charge(&now, served, call.namespace(), &new, Some(old))?
+    } else {
+        Vec::new()
+    };
     if writing.options.dry_run {
         return Ok(Some(Written::Shown { value: new, created: false }));
     }
@@ -128,7 +136,7 @@ async fn once(
         let claims = served.strategy.claims(&new);
         Command::Update { key, object: served.stored(&mut new), precondition, claims }
     };
-    match writing.propose(command).await? {
+    match writing.propose_charged(charges, command).await? {
         Outcome::Rejected(
             Rejection::RevisionMismatch { .. } | Rejection::UidMismatch { .. } | Rejection::NotFound,
         ) => Ok(None),

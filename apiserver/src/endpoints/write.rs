@@ -146,6 +146,27 @@ impl<'a> Writing<'a> {
         propose(self.call, command).await
     }
 
+    /// Proposes a command together with what it is charged to, all or nothing.
+    pub(crate) async fn propose_charged(
+        &self,
+        mut charges: Vec<Command>,
+        command: Command,
+    ) -> Result<Outcome, Failure> {
+        if charges.is_empty() {
+            return self.propose(command).await;
+        }
+        charges.push(command);
+        match self.propose(Command::Batch(charges)).await? {
+            Outcome::Batch(mut outcomes) => {
+                outcomes.pop().ok_or_else(|| Status::internal("the store answered a batch with nothing"))
+            }
+            other @ (Outcome::Created(_)
+            | Outcome::Updated(_)
+            | Outcome::Deleted(_)
+            | Outcome::Rejected(_)) => Ok(other),
+        }
+    }
+
     /// Tells the strategy about a stored change.
     pub(crate) fn after(&self, change: Change<'_>) {
         self.call.served.strategy.after_write(self.call.api, change);
