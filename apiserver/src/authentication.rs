@@ -1,5 +1,7 @@
-//! Who a request comes from: a client certificate, a ServiceAccount's token or the controllers of this process.
+//! Who a request comes from: a client certificate, a ServiceAccount's token, a bootstrap token or the controllers of
+//! this process.
 
+mod bootstrap_token;
 mod certificate;
 mod in_process;
 
@@ -7,6 +9,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use litek8s_store::View;
 
+pub(crate) use bootstrap_token::find as bootstrapper;
 pub use certificate::PeerCertificate;
 pub use in_process::{CONTROLLERS, InProcess, TermToken};
 
@@ -54,9 +57,12 @@ pub fn authenticate(
     match bearer(headers) {
         Some(token) => match in_process.find(token) {
             Some((user, term)) => Caller::Known { user, bound_term: Some(term) },
-            None => match issuer.verify(token, &[], view, now) {
-                Ok(verified) => Caller::known(verified.user),
-                Err(error) => Caller::Refused(error.to_string()),
+            None => match bootstrapper(token, view, now) {
+                Some(found) => found.map_or_else(Caller::Refused, Caller::known),
+                None => match issuer.verify(token, &[], view, now) {
+                    Ok(verified) => Caller::known(verified.user),
+                    Err(error) => Caller::Refused(error.to_string()),
+                },
             },
         },
         None if headers.contains_key(AUTHORIZATION) => Caller::Refused("no bearer token".to_owned()),

@@ -147,17 +147,19 @@ where
     let reads = matches!(info.verb.as_str(), "get" | "list" | "watch");
     let body = if reads { Bytes::new() } else { read_body(body).await? };
     match (info.subresource.as_str(), info.verb.as_str()) {
-        ("" | "status" | "finalize" | "ephemeralcontainers" | "resize", "get") => get::get(&call).await,
+        ("" | "status" | "finalize" | "ephemeralcontainers" | "resize" | "approval", "get") => {
+            get::get(&call).await
+        }
         ("", "list") => list::list(&call).await,
         ("", "watch") => watch::watch(&call).await,
         ("", "create") if pod_subresources::is_bindings(&call.served) => {
             pod_subresources::bind_named(&call, &body).await
         }
         ("", "create") => create::create(&call, &body).await,
-        ("" | "status" | "finalize" | "ephemeralcontainers" | "resize", "update") => {
+        ("" | "status" | "finalize" | "ephemeralcontainers" | "resize" | "approval", "update") => {
             update::update(&call, &body).await
         }
-        ("" | "status" | "finalize" | "ephemeralcontainers" | "resize", "patch") => {
+        ("" | "status" | "finalize" | "ephemeralcontainers" | "resize" | "approval", "patch") => {
             patch::patch(&call, &body).await
         }
         ("", "delete") => delete::delete(&call, &body).await,

@@ -5,6 +5,7 @@ pub mod api;
 pub mod authentication;
 pub mod authorization;
 pub mod bootstrap;
+mod certificates;
 pub mod endpoints;
 mod extensions;
 pub mod filters;

@@ -121,6 +121,7 @@ impl Server {
         let lead = leader::Leader {
             api: stack.api.clone(),
             in_process: stack.in_process.clone(),
+            authority: stack.join.authority.clone(),
             health: stack.health.clone(),
             advertised,
             access_url: identities.loopback_url().to_owned(),

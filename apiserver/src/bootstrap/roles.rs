@@ -156,6 +156,24 @@ const ROLES: &[Role] = &[
         ..PLAIN
     },
     Role {
+        name: "system:node-bootstrapper",
+        rules: &[On("create get list watch", "certificates.k8s.io", "certificatesigningrequests")],
+        groups: &["system:bootstrappers", "system:nodes"],
+        ..PLAIN
+    },
+    Role {
+        name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        rules: &[On("create", "certificates.k8s.io", "certificatesigningrequests/nodeclient")],
+        groups: &["system:bootstrappers"],
+        ..PLAIN
+    },
+    Role {
+        name: "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        rules: &[On("create", "certificates.k8s.io", "certificatesigningrequests/selfnodeclient")],
+        groups: &["system:nodes"],
+        ..PLAIN
+    },
+    Role {
         name: "system:litek8s:controllers",
         rules: &[
             On(ALL, "netwrangler.dev", "*"),

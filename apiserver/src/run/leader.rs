@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use litek8s_daemon::pki::Authority;
 use litek8s_raft::Leadership;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -12,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::Api;
 use crate::authentication::InProcess;
 use crate::health::Health;
-use crate::{authorization, bootstrap, lifecycle};
+use crate::{authorization, bootstrap, certificates, lifecycle};
 
 /// How long to wait before the first objects are tried again.
 const RETRY: Duration = Duration::from_millis(200);
@@ -42,6 +43,7 @@ pub type OnLeader =
 pub(super) struct Leader {
     pub(super) api: Arc<Api>,
     pub(super) in_process: InProcess,
+    pub(super) authority: Arc<Authority>,
     pub(super) health: Arc<Health>,
     pub(super) advertised: SocketAddr,
     pub(super) access_url: String,
@@ -86,6 +88,7 @@ impl Leader {
         let tasks = TaskTracker::new();
         tasks.spawn(authorization::aggregate_cluster_roles(self.api.replica.clone(), term, over.clone()));
         tasks.spawn(lifecycle::run(self.api.clone(), term, over.clone()));
+        tasks.spawn(certificates::run(self.api.clone(), self.authority.clone(), term, over.clone()));
         let token = self.in_process.for_term(term);
         if let Some(on_leader) = &self.on_leader {
             let access = Access {
