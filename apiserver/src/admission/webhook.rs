@@ -18,7 +18,7 @@ use super::attributes::{Attributes, converted};
 use super::compiled::Compiled;
 use crate::response::Failure;
 
-pub(crate) use definition::WebhookConfigurations;
+pub(crate) use definition::{WebhookConfigurations, check_config};
 use hook::{Hook, Problem};
 
 const GROUP: &str = "admissionregistration.k8s.io";

@@ -129,7 +129,8 @@ impl<'a> Writing<'a> {
         let served = &self.call.served;
         let mut errors = validate::object(&served.resource, object, old);
         if let Some(old) = old.filter(|_| served.resource.custom) {
-            errors.retain(|error| !ratchet::is_old(error, object, old));
+            let schema = served.resource.schema.get();
+            errors.retain(|error| !ratchet::is_old(schema, error, object, old));
         }
         // Rules are written for objects that fit their schema.
         if errors.is_empty() || !served.resource.custom {

@@ -3,6 +3,7 @@
 use litek8s_machinery::field::FieldError;
 use serde_json::{Value, json};
 
+use super::condition::observe;
 use super::names::settle_among;
 use super::served::Serving;
 use super::{CLEANUP_FINALIZER, Condition, set_condition, validate};
@@ -29,13 +30,17 @@ impl Strategy for Definitions {
         }
         metadata::set(object, "finalizers", Some(Value::from(finalizers)));
         settle_among(cx.view, object, &metadata::time(cx.now));
+        observe(object, generation(object));
         Ok(())
     }
 
-    fn prepare_update(&self, cx: &WriteContext<'_>, object: &mut Value, _: &Value) -> Result<(), Failure> {
+    fn prepare_update(&self, cx: &WriteContext<'_>, object: &mut Value, old: &Value) -> Result<(), Failure> {
         set_defaults(object);
         note_stored_version(object);
         settle_among(cx.view, object, &metadata::time(cx.now));
+        // A changed specification gets the next generation after this.
+        let changed = object["spec"] != old["spec"];
+        observe(object, generation(old).max(0) + i64::from(changed));
         Ok(())
     }
 
@@ -58,6 +63,10 @@ impl Strategy for Definitions {
         let (Change::Stored(object) | Change::Deleted(object)) = change;
         self.serving.refresh(api, metadata::text(object, "name"));
     }
+}
+
+fn generation(definition: &Value) -> i64 {
+    metadata::field(definition, "generation").and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// What a definition may leave out.

@@ -9,6 +9,7 @@ use litek8s_machinery::field::{FieldError, Path};
 use serde_json::Value;
 
 use super::is_condition_true;
+use crate::admission::webhook::check_config;
 use names::{check_names, dns1035_label, dns1123_subdomain};
 use version::check_version;
 
@@ -122,6 +123,9 @@ fn check_conversion(definition: &Value, errors: &mut Vec<FieldError>) {
             if conversion["webhook"]["clientConfig"].is_null() {
                 let detail = "required when strategy is set to Webhook";
                 errors.push(FieldError::required("spec.conversion.webhookClientConfig", detail));
+            } else {
+                let config = &conversion["webhook"]["clientConfig"];
+                check_config(config, "spec.conversion.webhookClientConfig", errors);
             }
         }
         "None" => {

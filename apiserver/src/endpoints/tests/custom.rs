@@ -164,3 +164,21 @@ async fn a_definition_that_changes_ends_its_watches() {
     let ended = tokio::time::timeout(std::time::Duration::from_secs(2), response.into_body().collect()).await;
     assert!(ended.is_ok());
 }
+
+#[tokio::test]
+async fn the_conditions_of_a_definition_name_the_generation_they_are_about() {
+    let server = Server::with_widgets().await;
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    let observed = |body: &Value| {
+        let conditions = body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let all: Vec<_> =
+            conditions.iter().map(|condition| condition["observedGeneration"].clone()).collect();
+        assert!(all.iter().all(|one| *one == body["metadata"]["generation"]) && !all.is_empty(), "{body}");
+        body["metadata"]["generation"].clone()
+    };
+    assert_eq!(observed(&server.get(&path).await.body), 1);
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(observed(&server.patch(&path, MERGE, label).await.body), 1);
+    let short = json!({"spec": {"names": {"shortNames": ["wdg"]}}});
+    assert_eq!(observed(&server.patch(&path, MERGE, short).await.body), 2);
+}
