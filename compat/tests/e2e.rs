@@ -20,6 +20,8 @@ mod kubectl_read;
 mod kubectl_write;
 #[path = "e2e/manifests.rs"]
 mod manifests;
+#[path = "e2e/node_death.rs"]
+mod node_death;
 #[path = "e2e/repair.rs"]
 mod repair;
 #[path = "e2e/vips.rs"]

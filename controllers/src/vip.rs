@@ -13,6 +13,7 @@ mod networks;
 
 mod claims;
 mod endpoints;
+mod liveness;
 mod refusal;
 mod release;
 

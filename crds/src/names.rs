@@ -44,6 +44,13 @@ pub const ANNOTATION_TERMINATING: &str = "netwrangler.dev/terminating";
 /// `Service.spec.loadBalancerClass` of the Services whose VIPs come from [`ANNOTATION_ADDRESSES`].
 pub const LOAD_BALANCER_CLASS: &str = "netwrangler.dev/vip";
 
+/// The namespace of the agents' own Leases. A node's own Lease, in `kube-node-lease`, belongs to its kubelet.
+pub const AGENT_LEASE_NAMESPACE: &str = "kube-system";
+/// What the name of an agent's own Lease begins with; its node's name follows.
+pub const AGENT_LEASE_PREFIX: &str = "netwrangler-agent.";
+/// Annotation of an agent's Lease: the nodes whose VIPs do not answer it, separated by commas.
+pub const ANNOTATION_UNREACHABLE: &str = "netwrangler.dev/unreachable";
+
 /// The manager name unless the environment variable `NETWRANGLER_MANAGER_NAME` sets another.
 pub const DEFAULT_MANAGER: &str = "netwrangler";
 

@@ -22,6 +22,7 @@ mod state;
 
 mod health;
 mod metrics;
+mod neighbours;
 
 pub use options::Options;
 pub use run::{cleanup, run};

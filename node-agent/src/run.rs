@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use litek8s_daemon::metrics::Metrics;
-use litek8s_kernel::{Kernel, Netns};
+use litek8s_kernel::{Kernel, Netns, Prober};
 use litek8s_plan::{Desired, diff};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +53,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
 
     let kernel = Kernel::open(Netns::current()?).context("the kernel cannot be used (root is needed)")?;
     let monitor = kernel.monitor()?;
+    let prober = Arc::new(Prober::open(&Netns::current()?)?);
     let mut state = State::new(&options.state_dir);
     let last = state.load();
     let (events, heard) = mpsc::channel(EVENTS);
@@ -80,7 +81,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
                 failing = false;
                 let until = shutdown.child_token();
                 let renewal = tokio::spawn(end_for_renewal(source.clone(), until.clone()));
-                session::run(client, &identity, &events, &mut outgoing, &metrics, until).await;
+                session::run(client, &identity, &events, &mut outgoing, &metrics, &prober, until).await;
                 renewal.abort();
             }
             Err(error) => {

@@ -3,14 +3,18 @@
 //! It ends when told, or when its client's certificate is to be renewed; the owner goes on meanwhile.
 
 mod registration;
+mod vigil;
 mod watches;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use kube::Client;
+use litek8s_kernel::Prober;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -56,11 +60,15 @@ pub(crate) async fn run(
     events: &mpsc::Sender<Event>,
     outgoing: &mut mpsc::Receiver<Outgoing>,
     metrics: &AgentMetrics,
+    prober: &Arc<Prober>,
     until: CancellationToken,
 ) {
     let mut tasks = JoinSet::new();
     watches::spawn(&mut tasks, &client, &identity.name, events);
     tasks.spawn(registration::keep(client.clone(), identity.clone(), metrics.clone(), events.clone()));
+    let (says, unreachable) = watch::channel(BTreeSet::new());
+    tasks.spawn(vigil::keep_lease(client.clone(), identity.clone(), unreachable));
+    tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober.clone(), says));
     let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
     tokio::select! {
         () = until.cancelled() => {}

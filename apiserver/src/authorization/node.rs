@@ -10,6 +10,8 @@ use crate::request::UserInfo;
 
 /// The namespace of the nodes' Leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
+/// The namespace of the VIP agents' Leases, and what their names begin with before the node's.
+const AGENT_LEASE: (&str, &str) = ("kube-system", "netwrangler-agent.");
 /// The group of the VIP kinds.
 const VIP_GROUP: &str = "netwrangler.dev";
 /// Labels that say what a node may carry traffic or workloads for: only an administrator sets them.
@@ -54,13 +56,23 @@ pub(super) fn authorize(node: &str, wanted: &Attributes<'_>, view: &View) -> Dec
 }
 
 fn lease(node: &str, wanted: &Attributes<'_>) -> Decision {
-    let own = wanted.namespace == LEASE_NAMESPACE && (wanted.name == node || wanted.verb == "create");
+    let named = wanted.verb == "create" || is_lease_of(node, wanted.namespace, wanted.name);
+    let own = named && [LEASE_NAMESPACE, AGENT_LEASE.0].contains(&wanted.namespace);
     if own && matches!(wanted.verb, "get" | "create" | "update" | "patch" | "delete") {
         return Decision::Allow(format!("node {node:?}"));
     }
     Decision::Deny(format!(
         "can only access node lease with the same name as the requesting node in the {LEASE_NAMESPACE:?} namespace"
     ))
+}
+
+/// Whether a Lease is the node's own or its VIP agent's.
+fn is_lease_of(node: &str, namespace: &str, name: &str) -> bool {
+    match namespace {
+        LEASE_NAMESPACE => name == node,
+        namespace if namespace == AGENT_LEASE.0 => name.strip_prefix(AGENT_LEASE.1) == Some(node),
+        _ => false,
+    }
 }
 
 /// Whether the VipAddress of the request is placed on the node.
@@ -90,7 +102,10 @@ impl Authorizer {
         let name = new["metadata"]["name"].as_str().unwrap_or_default();
         let refuse = |why: String| Err(Status::forbidden(&GroupResource::new(group, resource), name, why));
         let own = match (group, resource) {
-            ("", "nodes") | ("coordination.k8s.io", "leases") => name == node,
+            ("", "nodes") => name == node,
+            ("coordination.k8s.io", "leases") => {
+                is_lease_of(node, new["metadata"]["namespace"].as_str().unwrap_or_default(), name)
+            }
             _ => true,
         };
         if !own {

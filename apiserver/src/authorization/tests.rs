@@ -157,6 +157,8 @@ fn a_node_reads_what_it_needs_and_writes_what_is_its_own() {
         ("update", "coordination.k8s.io/leases", "kube-node-lease", "n1", true),
         ("update", "coordination.k8s.io/leases", "kube-node-lease", "n2", false),
         ("update", "coordination.k8s.io/leases", "kube-system", "n1", false),
+        ("patch", "coordination.k8s.io/leases", "kube-system", "netwrangler-agent.n1", true),
+        ("patch", "coordination.k8s.io/leases", "kube-system", "netwrangler-agent.n2", false),
         ("patch", "netwrangler.dev/vipaddresses:status", "a", "v", true),
         ("update", "netwrangler.dev/vipaddresses", "a", "v", false),
         ("create", "events", "a", "", true), ("get", "secrets", "a", "s", false), ("list", "pods", "", "", false),

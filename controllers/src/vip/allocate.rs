@@ -66,6 +66,11 @@ impl<'a> Allocator<'a> {
         (!network.reaches(fact)).then(|| format!("Node {node} is not on VipNetwork {}", network.fact.name))
     }
 
+    /// Whether a node may get something new of a network.
+    fn takes(&self, network: &Network<'_>, node: &str) -> bool {
+        self.unfit(network, node).is_none() && self.nodes.get(node).is_some_and(|fact| !fact.mute)
+    }
+
     fn shares(&self, table: &Table<'a>) -> Shares {
         let mut endpoints = BTreeMap::new();
         let mut addresses = 0;
@@ -88,7 +93,7 @@ impl<'a> Allocator<'a> {
 
     /// Whether a node with a ready endpoint may hold VIPs of a network.
     fn anybody(&self, table: &Table<'a>, network: &Network<'_>) -> bool {
-        table.shares.nodes().any(|node| self.unfit(network, node).is_none())
+        table.shares.nodes().any(|node| self.takes(network, node))
     }
 
     fn before(&self, key: &SeatKey, claim: &Claim<'_>) -> Option<Before> {
@@ -164,7 +169,9 @@ impl<'a> Allocator<'a> {
     ) -> Result<Why, String> {
         let (Some(network), Some(rules)) = (claim.network, self.rules) else { return Ok(Why::Frozen) };
         if let Some(cause) = self.unfit(network, node) {
-            return Err(cause);
+            let silent = self.nodes.get(node).is_some_and(|fact| fact.silent);
+            let placeless = silent && !self.anybody(table, network);
+            return if placeless { Ok(Why::Leaving(None)) } else { Err(cause) };
         }
         let presence = table.endpoints.nodes.get(node).copied().unwrap_or_default();
         if presence.ready > 0 {
@@ -225,7 +232,7 @@ impl<'a> Allocator<'a> {
     /// The node that is furthest below its share and has room.
     fn best(&self, table: &Table<'a>, network: &Network<'_>, rules: &Rules) -> Result<String, Refusal> {
         let on_network: Vec<&String> =
-            table.shares.nodes().filter(|node| self.unfit(network, node).is_none()).collect();
+            table.shares.nodes().filter(|node| self.takes(network, node)).collect();
         if on_network.is_empty() {
             let ready = table.endpoints.nodes.iter().any(|(node, presence)| {
                 presence.ready > 0 && self.nodes.get(node.as_str()).is_some_and(|node| node.unfit.is_none())
@@ -295,7 +302,7 @@ impl<'a> Allocator<'a> {
             .iter()
             .filter_map(|seat| seat.claim.as_ref()?.network)
             .flat_map(|network| table.shares.nodes().map(move |node| (network, node.as_str())))
-            .filter(|(network, node)| self.unfit(network, node).is_none())
+            .filter(|(network, node)| self.takes(network, node))
             .map(|(network, node)| (network.fact.name.as_str(), node))
             .collect();
         let capacity = rules.slots.capacity();

@@ -1,21 +1,24 @@
 //! One cache for each kind, fed by a watch of its own.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
-use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork};
+use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork, names};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::gather::{self, Objects};
+use super::liveness::Heard;
 
 /// The caches. They say when something changed, not what.
 pub(crate) struct Caches {
@@ -26,6 +29,7 @@ pub(crate) struct Caches {
     networks: Store<VipNetwork>,
     gateways: Store<VipGateway>,
     addresses: Store<VipAddress>,
+    heard: Arc<Mutex<Heard>>,
     changed: Arc<Notify>,
     pressing: Arc<Notify>,
 }
@@ -43,6 +47,7 @@ impl Caches {
             networks: start.watch(),
             gateways: start.watch(),
             addresses: start.watch_for(gather::let_go),
+            heard: start.listen(),
             changed,
             pressing,
         }
@@ -80,6 +85,7 @@ impl Caches {
             networks: self.networks.state(),
             gateways: self.gateways.state(),
             addresses: self.addresses.state(),
+            leases: self.heard.lock().unwrap_or_else(PoisonError::into_inner).facts(),
         }
     }
 
@@ -98,6 +104,39 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
+    /// Watches the agents' Leases. A renewal is not a change; what an agent says of other nodes is.
+    fn listen(&self) -> Arc<Mutex<Heard>> {
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let (known, shutdown) = (heard.clone(), self.shutdown.clone());
+        let (changed, pressing) = (self.changed.clone(), self.pressing.clone());
+        let api = Api::<Lease>::namespaced(self.client.clone(), names::AGENT_LEASE_NAMESPACE);
+        let stream = watcher(api, watcher::Config::default()).default_backoff();
+        self.tasks.spawn(async move {
+            let mut stream = std::pin::pin!(stream);
+            loop {
+                let event = tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    event = stream.next() => event,
+                };
+                let mut heard = known.lock().unwrap_or_else(PoisonError::into_inner);
+                let now = Timestamp::now();
+                match event {
+                    Some(Ok(watcher::Event::Apply(lease) | watcher::Event::InitApply(lease))) => {
+                        if heard.hear(&lease, now) {
+                            pressing.notify_one();
+                            changed.notify_one();
+                        }
+                    }
+                    Some(Ok(watcher::Event::Delete(lease))) => heard.forget(&lease),
+                    Some(Ok(watcher::Event::Init | watcher::Event::InitDone)) => heard.restart(now),
+                    Some(Err(error)) => tracing::warn!(%error, "the watch of Leases failed, trying again"),
+                    None => return,
+                }
+            }
+        });
+        heard
+    }
+
     fn watch<K>(&self) -> Store<K>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,

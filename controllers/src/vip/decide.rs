@@ -62,7 +62,7 @@ pub fn decide(facts: &Facts, memory: &Memory) -> Decision {
         config: facts.config.as_ref().map(|fact| report::config(fact, &judged)),
         networks,
         services,
-        wake: wake.into_iter().chain(releases.wake).min(),
+        wake: wake.into_iter().chain(releases.wake).chain(facts.silence).min(),
         memory: next,
     };
     decision.networks.sort_by(|a, b| a.name.cmp(&b.name));

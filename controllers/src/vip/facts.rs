@@ -25,6 +25,8 @@ pub struct Facts {
     pub services: Vec<ServiceFact>,
     /// All VipAddresses, those of others too.
     pub addresses: Vec<AddressFact>,
+    /// When a node may have been silent for too long.
+    pub silence: Option<Timestamp>,
 }
 
 /// The VipConfig.
@@ -64,6 +66,10 @@ pub struct NodeFact {
     pub unfit: Option<String>,
     /// Why nothing on it can answer any more: it lets go of nothing, and nobody waits for it.
     pub dead: Option<String>,
+    /// Whether it is dead by its silence alone: without another place its VIPs stay.
+    pub silent: bool,
+    /// Whether its agent is silent while its VIPs may answer: it keeps what it has and takes nothing new.
+    pub mute: bool,
     /// Its own addresses, which are never VIPs.
     pub addresses: Vec<IpAddr>,
 }

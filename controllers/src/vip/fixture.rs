@@ -28,6 +28,7 @@ pub(crate) fn facts() -> Facts {
         nodes: ["a", "b", "c", "d"].map(node).into(),
         services: Vec::new(),
         addresses: Vec::new(),
+        silence: None,
     }
 }
 

@@ -15,6 +15,8 @@ use super::facts::{
     AddressFact, ConfigFact, EndpointFact, Facts, NetworkFact, NodeFact, ServiceFact, Terminating,
 };
 
+use super::liveness::{self, LeaseFact, Life};
+
 /// The label that ties an EndpointSlice to its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The taint of a node whose workloads may be taken for dead.
@@ -30,6 +32,7 @@ pub(crate) struct Objects {
     pub(crate) networks: Vec<Arc<VipNetwork>>,
     pub(crate) gateways: Vec<Arc<VipGateway>>,
     pub(crate) addresses: Vec<Arc<VipAddress>>,
+    pub(crate) leases: Vec<LeaseFact>,
 }
 
 /// Whether a Service asks for VIPs.
@@ -58,6 +61,7 @@ pub(crate) fn facts(objects: &Objects, manager: &str, now: Timestamp) -> Facts {
         let key = (slice.namespace().unwrap_or_default(), service.clone());
         endpoints.entry(key).or_default().extend(slice.endpoints.iter().flatten().filter_map(endpoint));
     }
+    let (lives, silence) = liveness::judge(&objects.leases, now);
     let services = objects.services.iter().filter(|service| asks(service) && !deleting(&***service));
     let config = objects.configs.iter().find(|config| config.name_any() == names::CONFIG_NAME);
     Facts {
@@ -79,7 +83,8 @@ pub(crate) fn facts(objects: &Objects, manager: &str, now: Timestamp) -> Facts {
             .iter()
             .filter_map(|gateway| u32::try_from(gateway.spec.route_table).ok())
             .collect(),
-        nodes: objects.nodes.iter().map(|fact| node(fact)).collect(),
+        nodes: objects.nodes.iter().map(|fact| node(fact, &lives)).collect(),
+        silence,
         services: services
             .map(|found| {
                 let key = (found.namespace().unwrap_or_default(), found.name_any());
@@ -117,7 +122,8 @@ fn network(network: &VipNetwork) -> NetworkFact {
     }
 }
 
-fn node(node: &Node) -> NodeFact {
+fn node(node: &Node, lives: &BTreeMap<String, Life>) -> NodeFact {
+    let life = lives.get(&node.name_any());
     let status = node.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref());
     let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
@@ -125,6 +131,8 @@ fn node(node: &Node) -> NodeFact {
     let drained = node.annotations().get(names::ANNOTATION_DRAIN).is_some_and(|value| value == "true");
     let dead = if deleting(node) {
         Some("is being deleted")
+    } else if life == Some(&Life::Dead) {
+        Some("does not answer")
     } else if ready.is_some_and(|ready| ready.status != "True") {
         Some("is not ready")
     } else if taints.into_iter().flatten().any(|taint| taint.key == OUT_OF_SERVICE) {
@@ -147,6 +155,8 @@ fn node(node: &Node) -> NodeFact {
         labels: node.labels().clone(),
         unfit: unfit.map(str::to_owned),
         dead: dead.map(str::to_owned),
+        silent: life == Some(&Life::Dead),
+        mute: life == Some(&Life::Mute),
         addresses: addresses
             .into_iter()
             .flatten()

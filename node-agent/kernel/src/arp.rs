@@ -19,7 +19,7 @@ use crate::{KernelError, Netns};
 /// When an announcement is repeated, from its first time on.
 const REPEATS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(5)];
 
-const ETH_P_ARP: u16 = 0x0806;
+pub(crate) const ETH_P_ARP: u16 = 0x0806;
 const BROADCAST: [u8; 6] = [0xff; 6];
 const REQUEST: u16 = 1;
 const REPLY: u16 = 2;
@@ -103,6 +103,23 @@ async fn send_all(
 /// RFC 826 in an Ethernet frame: sender and target are the announced address (RFC 5227, section 3).
 fn frame(mac: [u8; 6], address: Ipv4Addr, operation: u16) -> [u8; 42] {
     let target = if operation == REQUEST { [0; 6] } else { mac };
+    build(mac, address, operation, target, address)
+}
+
+/// A question who has `address`, from nobody (RFC 5227, section 1.1): it changes no neighbour's table.
+pub(crate) fn question(mac: [u8; 6], address: Ipv4Addr) -> [u8; 42] {
+    build(mac, Ipv4Addr::UNSPECIFIED, REQUEST, [0; 6], address)
+}
+
+/// Who an ARP frame says has an address.
+pub(crate) fn claim(frame: &[u8]) -> Option<(Ipv4Addr, [u8; 6])> {
+    let ethernet = frame.get(12..20)? == [8, 6, 0, 1, 8, 0, 6, 4];
+    let sender: [u8; 4] = frame.get(28..32)?.try_into().ok()?;
+    let mac: [u8; 6] = frame.get(22..28)?.try_into().ok()?;
+    (ethernet && sender != [0; 4]).then(|| (sender.into(), mac))
+}
+
+fn build(mac: [u8; 6], sender: Ipv4Addr, operation: u16, target_mac: [u8; 6], target: Ipv4Addr) -> [u8; 42] {
     let mut frame = [0; 42];
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -116,14 +133,14 @@ fn frame(mac: [u8; 6], address: Ipv4Addr, operation: u16) -> [u8; 42] {
     put(&[0, 1, 8, 0, 6, 4]);
     put(&operation.to_be_bytes());
     put(&mac);
-    put(&address.octets());
-    put(&target);
-    put(&address.octets());
+    put(&sender.octets());
+    put(&target_mac);
+    put(&target.octets());
     frame
 }
 
 #[allow(unsafe_code, reason = "no safe wrapper sends to a link-layer address of one's own making")]
-fn send_frame(socket: &OwnedFd, index: u32, frame: &[u8]) -> io::Result<()> {
+pub(crate) fn send_frame(socket: &OwnedFd, index: u32, frame: &[u8]) -> io::Result<()> {
     let mut hardware = [0; 8];
     hardware[..6].copy_from_slice(&BROADCAST);
     let to = libc::sockaddr_ll {
@@ -152,7 +169,7 @@ fn send_frame(socket: &OwnedFd, index: u32, frame: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{REPLY, REQUEST, frame};
+    use super::{REPLY, REQUEST, claim, frame, question};
 
     #[test]
     fn both_forms_name_the_address_twice_and_are_broadcast() {
@@ -162,6 +179,14 @@ mod tests {
             assert_eq!(frame[..14], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 6]);
             assert_eq!((&frame[28..32], &frame[38..42]), (&[203, 0, 113, 10][..], &[203, 0, 113, 10][..]));
             assert_eq!(frame[20..22], operation.to_be_bytes());
+            assert_eq!(claim(&frame), Some(([203, 0, 113, 10].into(), mac)));
         }
+    }
+
+    #[test]
+    fn a_question_claims_nothing() {
+        let frame = question([2, 0, 0, 0, 0, 1], [203, 0, 113, 10].into());
+        assert_eq!((&frame[28..32], &frame[38..42]), (&[0; 4][..], &[203, 0, 113, 10][..]));
+        assert_eq!((claim(&frame), claim(&frame[..30])), (None, None));
     }
 }

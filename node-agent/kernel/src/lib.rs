@@ -19,6 +19,7 @@ mod kernel;
 mod monitor;
 mod observe;
 mod probe;
+mod prober;
 
 pub use error::KernelError;
 pub use kernel::{Applied, Kernel};
@@ -26,3 +27,4 @@ pub use links::{Link, Links};
 pub use monitor::{Monitor, Notice};
 pub use netns::Netns;
 pub use probe::{MissingFeature, probe};
+pub use prober::{Claim, Prober};

@@ -23,6 +23,8 @@ mod node;
 mod packets;
 #[path = "namespaces/probe.rs"]
 mod probe;
+#[path = "namespaces/prober.rs"]
+mod prober;
 #[path = "namespaces/repair.rs"]
 mod repair;
 #[path = "namespaces/scratch.rs"]

@@ -355,6 +355,32 @@ fn a_dead_node_is_not_waited_for() {
 }
 
 #[test]
+fn a_node_whose_agent_is_silent_keeps_what_it_has_and_gets_nothing_new() {
+    let mut facts = web(&[10, 11, 12], &[("a", 1), ("b", 1)], &[(10, 1, "a")], 127);
+    facts.nodes[0].mute = true;
+    let mut memory = Memory::default();
+    settle(&mut facts, &mut memory);
+    assert_eq!(placements(&facts), "a: .10#1; b: .11#2 .12#3");
+    facts.services[0].endpoints.retain(|endpoint| endpoint.node.as_deref() == Some("a"));
+    facts.services[0].requested.push("203.0.113.13".into());
+    settle(&mut facts, &mut memory);
+    assert!(!placements(&facts).contains(".13"), "{}", placements(&facts));
+}
+
+#[test]
+fn without_another_place_a_silent_nodes_vips_stay() {
+    let mut facts = web(&[10], &[("a", 1)], &[(10, 1, "a")], 127);
+    facts.nodes[0].unfit = Some("does not answer".into());
+    facts.nodes[0].dead = Some("does not answer".into());
+    facts.nodes[0].silent = true;
+    assert_eq!(decide(&facts, &Memory::default()).actions, []);
+    facts.services[0].endpoints.push(endpoint("b", 9));
+    let mut memory = Memory::default();
+    settle(&mut facts, &mut memory);
+    assert_eq!(placements(&facts), "b: .10#1");
+}
+
+#[test]
 fn a_vip_that_its_own_node_has_again_is_not_waited_for() {
     let mut facts = web(&[10], &[("a", 1)], &[(10, 1, "a")], 127);
     facts.addresses[0].finalizers = vec![FINALIZER_RELEASE.into()];

@@ -1,0 +1,105 @@
+//! Nodes that die, agents that die, and an API that is away: only the first moves a VIP.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use litek8s_compat::{Answerers, Cluster, Observer, eventually};
+use litek8s_lab::{Cable, Member, Role, Segment};
+use nix::sys::signal::Signal;
+
+use super::manifests::{config, endpoints, list, network, service};
+
+const VIP: &str = "203.0.113.10";
+const NODES: [(&str, &str); 5] = [
+    ("node-1", "192.0.2.1"),
+    ("node-2", "192.0.2.2"),
+    ("node-3", "192.0.2.3"),
+    ("node-4", "192.0.2.4"),
+    ("node-5", "192.0.2.5"),
+];
+/// How long a dead node's VIP may be without an answer, and how long on a machine that is busy with other tests.
+const FAIL_OVER: Duration = Duration::from_secs(3);
+const BUSY: Duration = Duration::from_secs(6);
+/// Longer than anything that could move a VIP by mistake.
+const LONG: Duration = Duration::from_secs(10);
+
+async fn cluster(name: &str, nodes: usize) -> Result<Cluster> {
+    let cluster = Cluster::up(name, u8::try_from(nodes)?).await?;
+    let slice = endpoints("web", &NODES[..nodes]);
+    cluster.kubectl.apply(&list(&[config(), network(), service("web", &[VIP]), slice]))?;
+    eventually("the VIP to be in place", || cluster.holder(VIP)).with_context(|| cluster.logs())?;
+    Ok(cluster)
+}
+
+fn member(node: &str) -> Result<Member> {
+    let number = node.strip_prefix("node-").context("a node's name")?;
+    Ok(Member::Node(number.parse()?))
+}
+
+/// Its cables carry nothing any more, and nothing runs on it.
+async fn kill(cluster: &Cluster, node: &Member) -> Result<()> {
+    for segment in [Segment::Public, Segment::Lan] {
+        cluster.lab.cut(&Cable { member: node.clone(), segment }).await?;
+    }
+    cluster.lab.signal(Role::Agent, node, Signal::SIGKILL)
+}
+
+#[tokio::test]
+async fn a_dead_nodes_vip_is_answered_elsewhere_within_seconds() -> Result<()> {
+    let cluster = cluster("vipdead", NODES.len()).await?;
+    let _answerers = Answerers::start(&cluster, VIP)?;
+    // The neighbours have to have seen it once.
+    std::thread::sleep(Duration::from_secs(3));
+    let mut gaps = Vec::new();
+    for _ in 0..3 {
+        let holder = cluster.holder(VIP)?;
+        let observer = Observer::start(&cluster, VIP)?;
+        std::thread::sleep(Duration::from_millis(200));
+        kill(&cluster, &member(&holder)?).await?;
+        eventually("another node to hold it", || match cluster.holder(VIP)? {
+            same if same == holder => bail!("{same} still holds it"),
+            other => Ok(other),
+        })
+        .with_context(|| cluster.logs())?;
+        std::thread::sleep(Duration::from_secs(3));
+        let seen = observer.stop();
+        ensure!(seen.holders().len() == 2, "answered by {:?}\n{}", seen.holders(), cluster.logs());
+        ensure!(seen.overlap() == 0);
+        gaps.push(seen.gap());
+    }
+    gaps.sort();
+    println!("fail-over of 3 dead nodes: {gaps:?}");
+    ensure!(gaps[1] <= FAIL_OVER && gaps[2] <= BUSY, "{gaps:?}\n{}", cluster.logs());
+    Ok(())
+}
+
+#[tokio::test]
+async fn neither_an_agent_that_dies_nor_an_api_that_is_away_moves_a_vip() -> Result<()> {
+    let cluster = cluster("viplives", 3).await?;
+    let _answerers = Answerers::start(&cluster, VIP)?;
+    std::thread::sleep(Duration::from_secs(3));
+    let holder = cluster.holder(VIP)?;
+    let uid = || -> Result<String> {
+        cluster.kubectl.ok(&["get", "vipaddresses", "-A", "-o", "jsonpath={.items[*].metadata.uid}"])
+    };
+    let before = uid()?;
+    let observer = Observer::start(&cluster, VIP)?;
+
+    // The agent alone: the kernel goes on answering, and the neighbours see it.
+    cluster.lab.signal(Role::Agent, &member(&holder)?, Signal::SIGKILL)?;
+    std::thread::sleep(LONG);
+    ensure!(uid()? == before, "{}", cluster.logs());
+    cluster.lab.revive().await?;
+
+    // The API server with its controllers.
+    cluster.lab.signal(Role::Apiserver, &Member::Server, Signal::SIGSTOP)?;
+    std::thread::sleep(LONG);
+    cluster.lab.signal(Role::Apiserver, &Member::Server, Signal::SIGCONT)?;
+    eventually("the API to be back", &uid)?;
+    std::thread::sleep(LONG);
+    ensure!(uid()? == before, "{}", cluster.logs());
+    let seen = observer.stop();
+    ensure!(seen.holders().len() == 1 && seen.overlap() == 0, "answered by {:?}", seen.holders());
+    ensure!(seen.gap() < Duration::from_millis(500), "no answer for {:?}", seen.gap());
+    Ok(())
+}

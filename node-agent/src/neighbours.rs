@@ -1,0 +1,235 @@
+//! Which nodes this one watches over, and which of them do not answer. Pure: times are arguments.
+//!
+//! A node is asked for one of its VIPs on each interface, by three others that all agree on without talking: those that
+//! rank first by a hash of both names. Only what has answered once can be missed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use litek8s_crds::VipAddress;
+use tokio::time::Instant;
+
+use crate::index::Change;
+use crate::vips;
+
+/// How many nodes watch over one.
+const WATCHERS: usize = 3;
+/// How many questions in a row go without an answer before a node counts as unreachable.
+const MISSES: u32 = 3;
+/// How long a node stays unreachable when there is nothing to ask it for any more: its VIPs moved.
+const MEMORY: Duration = Duration::from_secs(10);
+
+/// A VIP of another node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    node: String,
+    interface: String,
+    address: Ipv4Addr,
+    uid: String,
+}
+
+/// How questions for one VIP went.
+#[derive(Debug, Clone, Copy, Default)]
+struct Record {
+    answered: bool,
+    missed: u32,
+}
+
+/// What is known of the other nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    own: String,
+    nodes: BTreeSet<String>,
+    places: BTreeMap<String, Place>,
+    /// By node and interface: the VIP that is asked for.
+    asked: BTreeMap<(String, String), (Place, Record)>,
+    unreachable: BTreeMap<String, Instant>,
+}
+
+impl Neighbours {
+    pub(crate) fn new(own: &str) -> Self {
+        Self { own: own.to_owned(), ..Self::default() }
+    }
+
+    /// The nodes there are.
+    pub(crate) fn set_nodes(&mut self, nodes: impl IntoIterator<Item = String>) {
+        self.nodes = nodes.into_iter().collect();
+    }
+
+    /// VipAddresses; our own are passed over.
+    pub(crate) fn hear(&mut self, change: Change<VipAddress>) {
+        match change {
+            Change::Reset(all) => {
+                self.places.clear();
+                all.iter().for_each(|address| self.apply(address));
+            }
+            Change::Apply(address) => self.apply(&address),
+            Change::Delete(address) => {
+                self.places.remove(&vips::key_of(&address));
+            }
+        }
+    }
+
+    fn apply(&mut self, address: &VipAddress) {
+        let key = vips::key_of(address);
+        let spec = &address.spec;
+        let virtual_cidr: Option<ipnet::Ipv4Net> = spec.virtual_cidr.parse().ok();
+        match virtual_cidr {
+            Some(cidr) if spec.node != self.own && address.metadata.deletion_timestamp.is_none() => {
+                let place = Place {
+                    node: spec.node.clone(),
+                    interface: spec.interface.clone(),
+                    address: cidr.addr(),
+                    uid: address.metadata.uid.clone().unwrap_or_default(),
+                };
+                self.places.insert(key, place);
+            }
+            Some(_) | None => {
+                self.places.remove(&key);
+            }
+        }
+    }
+
+    /// Somebody said that he has an address.
+    pub(crate) fn answered(&mut self, address: Ipv4Addr) {
+        for (place, record) in self.asked.values_mut().filter(|(place, _)| place.address == address) {
+            *record = Record { answered: true, missed: 0 };
+            self.unreachable.remove(&place.node);
+        }
+    }
+
+    /// Judges the questions so far and says for what to ask next, by interface.
+    pub(crate) fn tick(&mut self, now: Instant) -> BTreeMap<String, Vec<Ipv4Addr>> {
+        let mut silent: BTreeMap<String, bool> = BTreeMap::new();
+        for ((node, _), (_, record)) in &self.asked {
+            let missed = record.answered && record.missed >= MISSES;
+            let all = silent.entry(node.clone()).or_insert(true);
+            *all &= missed;
+        }
+        let nodes = silent.into_iter().filter(|(_, silent)| *silent).map(|(node, _)| (node, now));
+        self.unreachable.extend(nodes);
+        self.unreachable.retain(|_, since| *since + MEMORY > now);
+
+        let mut chosen: BTreeMap<(String, String), &Place> = BTreeMap::new();
+        for place in self.places.values().filter(|place| self.watches(&place.node)) {
+            chosen.entry((place.node.clone(), place.interface.clone())).or_insert(place);
+        }
+        let mut asked = BTreeMap::new();
+        let mut questions: BTreeMap<String, Vec<Ipv4Addr>> = BTreeMap::new();
+        for (key, place) in chosen {
+            let mut record = match self.asked.get(&key) {
+                Some((before, record)) if before == place => *record,
+                Some(_) | None => Record::default(),
+            };
+            record.missed = record.missed.saturating_add(1);
+            questions.entry(place.interface.clone()).or_default().push(place.address);
+            asked.insert(key, (place.clone(), record));
+        }
+        self.asked = asked;
+        questions
+    }
+
+    /// Questions that could not be asked are none without an answer.
+    pub(crate) fn unasked(&mut self, interface: &str) {
+        for ((_, asked_on), (_, record)) in &mut self.asked {
+            if asked_on == interface {
+                *record = Record::default();
+            }
+        }
+    }
+
+    /// The nodes that do not answer.
+    pub(crate) fn unreachable(&self) -> BTreeSet<String> {
+        self.unreachable.keys().cloned().collect()
+    }
+
+    fn watches(&self, node: &str) -> bool {
+        let rank = |watcher: &str| (hash(watcher, node), watcher.to_owned());
+        let own = rank(&self.own);
+        let others = self.nodes.iter().filter(|other| *other != node && **other != self.own);
+        others.filter(|other| rank(other) < own).count() < WATCHERS
+    }
+}
+
+/// FNV-1a: the same in every version of every agent.
+fn hash(watcher: &str, node: &str) -> u64 {
+    let bytes = watcher.bytes().chain([0]).chain(node.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn vip(name: &str, node: &str, ip: &str) -> VipAddress {
+        serde_json::from_value(json!({
+            "apiVersion": "netwrangler.dev/v1", "kind": "VipAddress",
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}-{node}")},
+            "spec": {"service": {"namespace": "default", "name": "web"}, "index": 1, "network": "public",
+                "node": node, "interface": "eth1", "virtualCIDR": format!("{ip}/24"), "gatewayIP": "203.0.113.1",
+                "firewallMark": 1, "routeTable": 1, "routingPriority": 1},
+        }))
+        .unwrap()
+    }
+
+    fn neighbours() -> Neighbours {
+        let mut neighbours = Neighbours::new("a");
+        neighbours.set_nodes(["a", "b", "c"].map(str::to_owned));
+        let all = vec![vip("x", "a", "203.0.113.10"), vip("y", "b", "203.0.113.11")];
+        neighbours.hear(Change::Reset(all));
+        neighbours
+    }
+
+    const Y: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 11);
+
+    #[test]
+    fn a_node_that_answered_once_and_missed_three_is_unreachable_until_it_answers() {
+        let mut neighbours = neighbours();
+        let now = Instant::now();
+        for _ in 0..9 {
+            assert_eq!(neighbours.tick(now), BTreeMap::from([("eth1".to_owned(), vec![Y])]));
+        }
+        assert!(neighbours.unreachable().is_empty(), "it was never there");
+        neighbours.answered(Y);
+        for _ in 0..3 {
+            neighbours.tick(now);
+            assert!(neighbours.unreachable().is_empty());
+        }
+        neighbours.tick(now);
+        assert_eq!(neighbours.unreachable(), BTreeSet::from(["b".to_owned()]));
+        // Its VIP moves to c: it stays unreachable for a while.
+        neighbours.hear(Change::Apply(vip("y", "c", "203.0.113.11")));
+        neighbours.tick(now + Duration::from_secs(1));
+        assert_eq!(neighbours.unreachable(), BTreeSet::from(["b".to_owned()]));
+        neighbours.tick(now + Duration::from_secs(12));
+        assert!(neighbours.unreachable().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_not_missed() {
+        let mut neighbours = neighbours();
+        neighbours.tick(Instant::now());
+        neighbours.answered(Y);
+        for _ in 0..9 {
+            neighbours.tick(Instant::now());
+            neighbours.unasked("eth1");
+        }
+        assert!(neighbours.unreachable().is_empty());
+    }
+
+    #[test]
+    fn three_nodes_watch_over_each_whoever_asks() {
+        let nodes: Vec<String> = (0..20).map(|number| format!("node-{number}")).collect();
+        for node in &nodes {
+            let watchers = nodes.iter().filter(|watcher| *watcher != node).filter(|watcher| {
+                let mut neighbours = Neighbours::new(watcher);
+                neighbours.set_nodes(nodes.clone());
+                neighbours.watches(node)
+            });
+            assert_eq!(watchers.count(), WATCHERS);
+        }
+    }
+}

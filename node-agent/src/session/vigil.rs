@@ -1,0 +1,165 @@
+//! The agent's own Lease, renewed every two seconds, and its watch over its neighbours, which the Lease reports.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use litek8s_crds::{VipAddress, names};
+use litek8s_kernel::Prober;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::Identity;
+use crate::index::Change;
+use crate::neighbours::Neighbours;
+
+const MANAGER: &str = "litek8s-agent";
+/// How often the Lease is renewed, and for how long it is good, in seconds.
+const RENEW: Duration = Duration::from_secs(2);
+const LEASE_SECONDS: i32 = 6;
+/// The pause after a renewal that failed, and how long one may take.
+const RETRY: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// How often neighbours are asked.
+const ASK: Duration = Duration::from_millis(500);
+/// How often the nodes are listed anew.
+const LIST: Duration = Duration::from_secs(30);
+
+/// Renews the Lease for ever, and at once when what it says changes.
+pub(super) async fn keep_lease(
+    client: Client,
+    identity: Identity,
+    mut unreachable: watch::Receiver<BTreeSet<String>>,
+) {
+    let leases = Api::<Lease>::namespaced(client.clone(), names::AGENT_LEASE_NAMESPACE);
+    let mut failing = false;
+    loop {
+        let says = unreachable.borrow_and_update().clone();
+        let renewed = tokio::time::timeout(PATIENCE, renew(&client, &leases, &identity, &says)).await;
+        let error = match renewed {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("no answer in time".to_owned()),
+        };
+        if let Some(error) = &error
+            && !failing
+        {
+            tracing::warn!(error, "cannot renew the agent's Lease");
+        }
+        failing = error.is_some();
+        tokio::select! {
+            () = tokio::time::sleep(if failing { RETRY } else { RENEW }) => {}
+            changed = unreachable.changed(), if !failing => if changed.is_err() { return },
+        }
+    }
+}
+
+async fn renew(
+    client: &Client,
+    leases: &Api<Lease>,
+    identity: &Identity,
+    unreachable: &BTreeSet<String>,
+) -> kube::Result<()> {
+    let name = format!("{}{}", names::AGENT_LEASE_PREFIX, identity.name);
+    let spec = LeaseSpec {
+        holder_identity: Some(identity.name.clone()),
+        lease_duration_seconds: Some(LEASE_SECONDS),
+        renew_time: Some(MicroTime(Timestamp::now())),
+        ..LeaseSpec::default()
+    };
+    let list: Vec<&str> = unreachable.iter().map(String::as_str).collect();
+    let says = [(names::ANNOTATION_UNREACHABLE.to_owned(), list.join(","))];
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let body =
+        json!({"metadata": {"annotations": std::collections::BTreeMap::from(says.clone())}, "spec": spec});
+    let patched = leases.patch(&name, &params, &Patch::Merge(&body)).await;
+    if !matches!(&patched, Err(kube::Error::Api(status)) if status.code == 404) {
+        return patched.map(drop);
+    }
+    // It goes with its Node, which is registered elsewhere; until then there is none.
+    let node = Api::<Node>::all(client.clone()).get(&identity.name).await?;
+    let owner = OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: identity.name.clone(),
+        uid: node.metadata.uid.unwrap_or_default(),
+        ..OwnerReference::default()
+    };
+    let metadata = ObjectMeta {
+        name: Some(name),
+        namespace: Some(names::AGENT_LEASE_NAMESPACE.to_owned()),
+        annotations: Some(says.into()),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    leases.create(&PostParams::default(), &Lease { metadata, spec: Some(spec) }).await.map(drop)
+}
+
+/// Asks the neighbours for their VIPs for ever, and tells which do not answer.
+pub(super) async fn watch_over(
+    client: Client,
+    identity: Identity,
+    prober: Arc<Prober>,
+    unreachable: watch::Sender<BTreeSet<String>>,
+) {
+    let mut neighbours = Neighbours::new(&identity.name);
+    let addresses = watcher(Api::<VipAddress>::all(client.clone()), watcher::Config::default());
+    let mut addresses = std::pin::pin!(addresses.default_backoff());
+    let nodes = Api::<Node>::all(client);
+    let (mut listed, mut ask, mut list) =
+        (Vec::new(), tokio::time::interval(ASK), tokio::time::interval(LIST));
+    ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    list.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = list.tick() => {
+                let all = tokio::time::timeout(PATIENCE, nodes.list_metadata(&ListParams::default())).await;
+                // Otherwise the next time; who watches over whom may stay as it is.
+                if let Ok(Ok(all)) = all {
+                    neighbours.set_nodes(all.items.iter().map(ResourceExt::name_any));
+                }
+            }
+            event = addresses.next() => match event {
+                Some(Ok(watcher::Event::Init)) => listed.clear(),
+                Some(Ok(watcher::Event::InitApply(address))) => listed.push(address),
+                Some(Ok(watcher::Event::InitDone)) => neighbours.hear(Change::Reset(std::mem::take(&mut listed))),
+                Some(Ok(watcher::Event::Apply(address))) => neighbours.hear(Change::Apply(address)),
+                Some(Ok(watcher::Event::Delete(address))) => neighbours.hear(Change::Delete(address)),
+                Some(Err(_)) => {}
+                None => return,
+            },
+            claim = prober.heard() => match claim {
+                Ok(claim) => neighbours.answered(claim.address),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot hear neighbours");
+                    tokio::time::sleep(RETRY).await;
+                }
+            },
+            _ = ask.tick() => {
+                for (interface, addresses) in neighbours.tick(Instant::now()) {
+                    if prober.ask(&interface, &addresses).await.is_err() {
+                        neighbours.unasked(&interface);
+                    }
+                }
+                let now = neighbours.unreachable();
+                unreachable.send_if_modified(|before| {
+                    let differs = *before != now;
+                    if differs {
+                        tracing::warn!(nodes = ?now, "neighbours that do not answer");
+                        *before = now;
+                    }
+                    differs
+                });
+            }
+        }
+    }
+}
