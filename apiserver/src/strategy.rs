@@ -119,6 +119,16 @@ pub trait Strategy: Send + Sync {
     /// Changes what is read from the store before it is answered (defaults and conversion of custom resources).
     fn on_read(&self, _object: &mut Value) {}
 
+    /// Whether [`Strategy::convert`] asks somebody: objects are then better converted many at a time.
+    fn converts(&self) -> bool {
+        false
+    }
+
+    /// The objects in the version `to`; nothing where another `apiVersion` is all the difference.
+    fn convert(&self, _objects: &[&Value], _to: &str) -> Option<Result<Vec<Value>, Failure>> {
+        None
+    }
+
     /// Whether `on_read` does anything: if not, stored bytes are sent as they are.
     fn rewrites_reads(&self) -> bool {
         false

@@ -174,8 +174,8 @@ pub(super) fn converted<'a>(value: &'a Value, from: &Served, to: &Served) -> Res
     }
     let mut value = value.clone();
     let revision = metadata::field(&value, "resourceVersion").cloned();
-    from.stored(&mut value);
-    to.show(&mut value);
+    from.stored(&mut value)?;
+    let mut value = to.shown(value)?;
     metadata::set(&mut value, "resourceVersion", revision);
     Ok(Cow::Owned(value))
 }

@@ -20,6 +20,7 @@ use crate::response::Failure;
 
 pub(crate) use definition::{WebhookConfigurations, check_config};
 use hook::{Hook, Problem};
+pub(crate) use target::Target;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -193,4 +194,4 @@ async fn ask(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -50,6 +50,7 @@ pub(crate) fn plain(call: &Call<'_>, code: StatusCode, object: &Value) -> Respon
 /// Answers a list of stored objects: `kind` and `items` in the form asked for, `list` as its metadata.
 pub(crate) fn list(call: &Call<'_>, objects: &[Arc<Object>], list: Value) -> Result<Response, Failure> {
     let served = &call.served;
+    served.prefetch(objects)?;
     let (kind, api_version): (&str, &str) = match call.output.form {
         Form::Object => (&served.resource.list_kind, &served.api_version),
         Form::PartialList => ("PartialObjectMetadataList", "meta.k8s.io/v1"),

@@ -65,7 +65,7 @@ pub(crate) async fn create_object(
             };
         }
         let claims = call.served.strategy.claims(&new);
-        let command = Command::Create { key: key.clone(), object: call.served.stored(&mut new), claims };
+        let command = Command::Create { key: key.clone(), object: call.served.stored(&mut new)?, claims };
         match writing.propose_charged(charges, command).await? {
             Outcome::Rejected(Rejection::AlreadyExists) => {
                 names_left = names_left.saturating_sub(1);

@@ -106,7 +106,7 @@ pub(crate) async fn delete_object(
             Step::Remove => Command::Delete { key: key.clone(), precondition },
             Step::Mark(value) => {
                 let claims = current.claims.to_vec();
-                Command::Update { key: key.clone(), object: call.served.stored(value), precondition, claims }
+                Command::Update { key: key.clone(), object: call.served.stored(value)?, precondition, claims }
             }
         };
         match writing.propose(command).await? {

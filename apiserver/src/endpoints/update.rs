@@ -134,7 +134,7 @@ async fn once(
         Command::Delete { key, precondition }
     } else {
         let claims = served.strategy.claims(&new);
-        Command::Update { key, object: served.stored(&mut new), precondition, claims }
+        Command::Update { key, object: served.stored(&mut new)?, precondition, claims }
     };
     match writing.propose_charged(charges, command).await? {
         Outcome::Rejected(

@@ -1,6 +1,6 @@
 //! The behaviour of custom resources: the CEL rules of their schema, and defaults that came after they were stored.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use litek8s_machinery::defaults;
 use litek8s_machinery::field::FieldError;
@@ -8,6 +8,8 @@ use litek8s_machinery::schema::{Schema, SchemaRef};
 use serde_json::Value;
 
 use super::cel::Rules;
+use super::conversion::Converter;
+use crate::response::Failure;
 use crate::strategy::{Strategy, WriteContext};
 
 /// The strategy of one version of a custom resource.
@@ -17,12 +19,14 @@ pub(super) struct CustomObjects {
     rules: OnceLock<Rules>,
     /// Stored objects may lack defaults: the schema changed since the definition was created.
     defaults_on_read: bool,
+    /// The webhook that converts between the versions, if one does.
+    converter: Option<Arc<Converter>>,
 }
 
 impl CustomObjects {
-    pub(super) fn new(schema: SchemaRef, has_changed: bool) -> Self {
+    pub(super) fn new(schema: SchemaRef, has_changed: bool, converter: Option<Arc<Converter>>) -> Self {
         let defaults_on_read = has_changed && has_defaults(schema.get());
-        CustomObjects { schema, rules: OnceLock::new(), defaults_on_read }
+        CustomObjects { schema, rules: OnceLock::new(), defaults_on_read, converter }
     }
 }
 
@@ -40,6 +44,14 @@ impl Strategy for CustomObjects {
 
     fn on_read(&self, object: &mut Value) {
         defaults::apply(self.schema.get(), object);
+    }
+
+    fn converts(&self) -> bool {
+        self.converter.is_some()
+    }
+
+    fn convert(&self, objects: &[&Value], to: &str) -> Option<Result<Vec<Value>, Failure>> {
+        self.converter.as_ref().map(|converter| converter.convert(objects, to))
     }
 
     fn rewrites_reads(&self) -> bool {

@@ -9,6 +9,7 @@ use litek8s_store::{GroupResource, ObjectKey};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::conversion::Converter;
 use super::{DEFINITIONS, is_condition_true, versions};
 use crate::api::Api;
 use crate::endpoints::metadata;
@@ -42,7 +43,7 @@ impl Serving {
         if prints.get(name) == Some(&print) {
             return;
         }
-        match versions::of_definition(&definition) {
+        match versions::of_definition(&definition, Converter::of(&definition, &api.replica)) {
             Ok(versions) => {
                 prints.insert(name.to_owned(), print);
                 api.registry.set_custom(name, versions);

@@ -175,7 +175,7 @@ fn every_served_version_is_a_resource_stored_in_one() {
     two["spec"]["versions"] = json!([version("v1beta1", false), version("v1", true), {"name": "v0", "served": false, "storage": false,
         "schema": {"openAPIV3Schema": {"type": "object"}}}]);
     settle(&mut two, &Taken::default(), "2024-01-01T00:00:00Z");
-    let served = versions::of_definition(&two).unwrap();
+    let served = versions::of_definition(&two, None).unwrap();
     let names: Vec<(&str, &str)> =
         served.iter().map(|v| (&*v.resource.version, &*v.storage_version)).collect();
     assert_eq!(names, [("v1beta1", "v1"), ("v1", "v1")]);
@@ -184,9 +184,13 @@ fn every_served_version_is_a_resource_stored_in_one() {
         "objects of other versions may lack defaults"
     );
     two["spec"]["conversion"]["strategy"] = json!("Webhook");
-    assert_eq!(versions::of_definition(&two).unwrap().len(), 1, "nobody converts, so one version is all");
+    assert_eq!(
+        versions::of_definition(&two, None).unwrap().len(),
+        1,
+        "nobody converts, so one version is all"
+    );
     settle(&mut definition(), &Taken::default(), "2024-01-01T00:00:00Z");
-    assert!(!versions::of_definition(&definition()).unwrap()[0].strategy.rewrites_reads());
+    assert!(!versions::of_definition(&definition(), None).unwrap()[0].strategy.rewrites_reads());
 }
 
 #[test]
@@ -202,7 +206,9 @@ fn the_definitions_of_this_project_are_accepted_and_served() {
             validate::definition(&manifest, None).iter().map(ToString::to_string).collect();
         assert_eq!(errors, Vec::<String>::new());
         settle(&mut manifest, &Taken::default(), "2024-01-01T00:00:00Z");
-        kinds.extend(versions::of_definition(&manifest).unwrap().iter().map(|v| v.resource.kind.to_string()));
+        kinds.extend(
+            versions::of_definition(&manifest, None).unwrap().iter().map(|v| v.resource.kind.to_string()),
+        );
     }
     kinds.sort();
     assert_eq!(kinds, ["VipAddress", "VipConfig", "VipGateway", "VipNetwork", "VipRoute"]);

@@ -87,14 +87,38 @@ impl Served {
 
     /// The object as this version shows it, parsed.
     pub fn value(&self, object: &Object) -> Result<Value, Failure> {
-        let mut value: Value = serde_json::from_slice(&object.json)
-            .map_err(|error| Status::internal(format!("{} cannot be read: {error}", object.key.name)))?;
+        self.shown(parsed(object)?)
+    }
+
+    /// What this version shows for a stored value.
+    pub(crate) fn shown(&self, mut value: Value) -> Result<Value, Failure> {
+        if value["apiVersion"] != *self.api_version {
+            self.convert(&mut value, &self.api_version)?;
+        }
         self.show(&mut value);
         Ok(value)
     }
 
+    /// Converts these objects together, so that reading them one by one asks nobody.
+    pub(crate) fn prefetch(&self, objects: &[Arc<Object>]) -> Result<(), Failure> {
+        if !self.strategy.converts() {
+            return Ok(());
+        }
+        let others = objects.iter().filter(|object| !object.json.starts_with(&self.prefix));
+        let values = others.map(|object| parsed(object)).collect::<Result<Vec<_>, _>>()?;
+        let values: Vec<&Value> = values.iter().collect();
+        self.strategy.convert(&values, &self.api_version).map_or(Ok(()), |converted| converted.map(drop))
+    }
+
+    fn convert(&self, value: &mut Value, to: &str) -> Result<(), Failure> {
+        if let Some(converted) = self.strategy.convert(&[&*value], to) {
+            *value = converted?.pop().unwrap_or_default();
+        }
+        Ok(())
+    }
+
     /// Turns a stored value into what this version shows.
-    pub(crate) fn show(&self, value: &mut Value) {
+    fn show(&self, value: &mut Value) {
         let is_other = value["apiVersion"] != *self.api_version;
         if let Some(stored) = self.resource.stored.as_ref().filter(|_| is_other) {
             rename(value, stored.renames.iter().map(|(ours, theirs)| (&**theirs, &**ours)));
@@ -107,16 +131,24 @@ impl Served {
 
     /// The bytes to store for what this version shows, which becomes what is stored: without a resource version, in
     /// the storage version.
-    pub(crate) fn stored(&self, value: &mut Value) -> Bytes {
+    pub(crate) fn stored(&self, value: &mut Value) -> Result<Bytes, Failure> {
         if let Some(metadata) = value["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
         }
         if let Some(stored) = &self.resource.stored {
             rename(value, stored.renames.iter().map(|(ours, theirs)| (&**ours, &**theirs)));
         }
+        if self.api_version != self.storage_version {
+            self.convert(value, &self.storage_version)?;
+        }
         value["apiVersion"] = Value::from(&*self.storage_version);
-        Bytes::from(value.to_string())
+        Ok(Bytes::from(value.to_string()))
     }
+}
+
+fn parsed(object: &Object) -> Result<Value, Failure> {
+    serde_json::from_slice(&object.json)
+        .map_err(|error| Status::internal(format!("{} cannot be read: {error}", object.key.name)))
 }
 
 fn rename<'a>(value: &mut Value, names: impl Iterator<Item = (&'a str, &'a str)>) {

@@ -1,6 +1,6 @@
 //! Webhooks over real TLS on loopback: called in order, trusted by their bundle, and never in the way of their repair.
 
-mod server;
+pub(crate) mod server;
 
 use serde_json::{Value, json};
 
