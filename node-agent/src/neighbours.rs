@@ -42,6 +42,10 @@ pub(crate) struct Neighbours {
     own: String,
     nodes: BTreeSet<String>,
     places: BTreeMap<String, Place>,
+    /// By our own VIP: the interface and the router of its network.
+    routers: BTreeMap<String, (String, Ipv4Addr)>,
+    /// How questions for routers went.
+    routes: BTreeMap<(String, Ipv4Addr), Record>,
     /// By node and interface: the VIP that is asked for.
     asked: BTreeMap<(String, String), (Place, Record)>,
     unreachable: BTreeMap<String, Instant>,
@@ -62,11 +66,13 @@ impl Neighbours {
         match change {
             Change::Reset(all) => {
                 self.places.clear();
+                self.routers.clear();
                 all.iter().for_each(|address| self.apply(address));
             }
             Change::Apply(address) => self.apply(&address),
             Change::Delete(address) => {
                 self.places.remove(&vips::key_of(&address));
+                self.routers.remove(&vips::key_of(&address));
             }
         }
     }
@@ -74,6 +80,14 @@ impl Neighbours {
     fn apply(&mut self, address: &VipAddress) {
         let key = vips::key_of(address);
         let spec = &address.spec;
+        match spec.gateway_ip.parse() {
+            Ok(router) if spec.node == self.own => {
+                self.routers.insert(key.clone(), (spec.interface.clone(), router));
+            }
+            Ok(_) | Err(_) => {
+                self.routers.remove(&key);
+            }
+        }
         let virtual_cidr: Option<ipnet::Ipv4Net> = spec.virtual_cidr.parse().ok();
         match virtual_cidr {
             Some(cidr) if spec.node != self.own && address.metadata.deletion_timestamp.is_none() => {
@@ -96,6 +110,9 @@ impl Neighbours {
         for (place, record) in self.asked.values_mut().filter(|(place, _)| place.address == address) {
             *record = Record { answered: true, missed: 0 };
             self.unreachable.remove(&place.node);
+        }
+        for (_, record) in self.routes.iter_mut().filter(|((_, router), _)| *router == address) {
+            *record = Record { answered: true, missed: 0 };
         }
     }
 
@@ -127,6 +144,15 @@ impl Neighbours {
             asked.insert(key, (place.clone(), record));
         }
         self.asked = asked;
+        let mut routes = BTreeMap::new();
+        for route in self.routers.values() {
+            let mut record = self.routes.get(route).copied().unwrap_or_default();
+            record.missed = record.missed.saturating_add(1);
+            if routes.insert(route.clone(), record).is_none() {
+                questions.entry(route.0.clone()).or_default().push(route.1);
+            }
+        }
+        self.routes = routes;
         questions
     }
 
@@ -137,6 +163,17 @@ impl Neighbours {
                 *record = Record::default();
             }
         }
+        for ((asked_on, _), record) in &mut self.routes {
+            if asked_on == interface {
+                record.missed = 0;
+            }
+        }
+    }
+
+    /// Whether nobody answers any more, neighbour or router, of whom at least one did.
+    pub(crate) fn alone(&self) -> bool {
+        let records = || self.asked.values().map(|(_, record)| record).chain(self.routes.values());
+        records().any(|record| record.answered) && records().all(|record| record.missed > MISSES)
     }
 
     /// The nodes that do not answer.
@@ -190,7 +227,8 @@ mod tests {
         let mut neighbours = neighbours();
         let now = Instant::now();
         for _ in 0..9 {
-            assert_eq!(neighbours.tick(now), BTreeMap::from([("eth1".to_owned(), vec![Y])]));
+            let router = Ipv4Addr::new(203, 0, 113, 1);
+            assert_eq!(neighbours.tick(now), BTreeMap::from([("eth1".to_owned(), vec![Y, router])]));
         }
         assert!(neighbours.unreachable().is_empty(), "it was never there");
         neighbours.answered(Y);
@@ -206,6 +244,23 @@ mod tests {
         assert_eq!(neighbours.unreachable(), BTreeSet::from(["b".to_owned()]));
         neighbours.tick(now + Duration::from_secs(12));
         assert!(neighbours.unreachable().is_empty());
+    }
+
+    #[test]
+    fn a_node_is_alone_when_neither_neighbour_nor_router_answers_any_more() {
+        let mut neighbours = neighbours();
+        let router = Ipv4Addr::new(203, 0, 113, 1);
+        let ask = |neighbours: &mut Neighbours, times: u32| {
+            (0..times).for_each(|_| drop(neighbours.tick(Instant::now())));
+        };
+        ask(&mut neighbours, 9);
+        assert!(!neighbours.alone(), "nobody ever answered");
+        neighbours.answered(router);
+        neighbours.answered(Y);
+        ask(&mut neighbours, 9);
+        assert!(neighbours.alone());
+        neighbours.answered(router);
+        assert!(!neighbours.alone(), "the router answers");
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(crate) enum Event {
     Node(Box<Change<Node>>),
     /// The API answers again after it did not: others may have held our addresses meanwhile.
     Reconnected,
+    /// Neither the API nor anybody on the VIP networks answers: others have our addresses by now.
+    CutOff,
     /// A status patch did not get through.
     Unpatched(String),
 }
@@ -82,6 +84,8 @@ pub(crate) struct Memory {
     sent: BTreeMap<String, (Value, Instant)>,
     /// Rules of others with our bits, as last logged.
     conflicts: Vec<litek8s_plan::ForeignRule>,
+    /// Whether nobody could be reached, and the VipAddresses were not listed since.
+    cut_off: bool,
     /// Whether connections were looked through that an agent before this one may have failed to forget.
     rechecked: bool,
     /// Whether the last pass left the node as it should be.
@@ -145,6 +149,7 @@ impl Owner {
                     }
                     Change::Reset(_) | Change::Delete(_) => false,
                 };
+                self.memory.cut_off &= !matches!(&*change, Change::Reset(_));
                 self.index.address(*change);
                 if moves {
                     return SETTLE_MOVES;
@@ -153,6 +158,10 @@ impl Owner {
             Event::Network(change) => self.index.network(change),
             Event::Config(change) => self.index.config(change),
             Event::Node(change) => self.index.node(*change),
+            Event::CutOff => {
+                tracing::warn!("this node is cut off: its VIPs are taken down until the API lists them anew");
+                self.memory.cut_off = true;
+            }
             Event::Reconnected => self.memory.announced.clear(),
             Event::Unpatched(vip) => {
                 self.memory.sent.remove(&vip);

@@ -7,7 +7,6 @@ mod vigil;
 mod watches;
 mod writer;
 
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -66,8 +65,8 @@ pub(crate) async fn run(
     let mut tasks = JoinSet::new();
     watches::spawn(&mut tasks, &client, &identity.name, events);
     tasks.spawn(registration::keep(client.clone(), identity.clone(), metrics.clone(), events.clone()));
-    let (says, unreachable) = watch::channel(BTreeSet::new());
-    tasks.spawn(vigil::keep_lease(client.clone(), identity.clone(), unreachable));
+    let (says, unreachable) = watch::channel(vigil::Sight::default());
+    tasks.spawn(vigil::keep_lease(client.clone(), identity.clone(), unreachable, events.clone()));
     tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober.clone(), says));
     let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
     tokio::select! {

@@ -74,6 +74,39 @@ async fn a_dead_nodes_vip_is_answered_elsewhere_within_seconds() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_node_that_is_cut_off_takes_its_vips_down_and_comes_back_without_overlap() -> Result<()> {
+    let cluster = cluster("vipcut", 3).await?;
+    let _answerers = Answerers::start(&cluster, VIP)?;
+    std::thread::sleep(Duration::from_secs(3));
+    let holder = cluster.holder(VIP)?;
+    let node = member(&holder)?;
+    let observer = Observer::start(&cluster, VIP)?;
+    let cables = [Segment::Public, Segment::Lan].map(|segment| Cable { member: node.clone(), segment });
+    for cable in &cables {
+        cluster.lab.cut(cable).await?;
+    }
+    eventually("the cut-off node to have taken it down", || {
+        let left = cluster.run(&node, &["ip", "-o", "-4", "addr", "show", "dev", "eth1"])?;
+        ensure!(!left.contains(VIP), "{left}");
+        Ok(())
+    })
+    .with_context(|| cluster.logs())?;
+    ensure!(cluster.holder(VIP)? != holder);
+    for cable in &cables {
+        cluster.lab.heal(cable).await?;
+    }
+    std::thread::sleep(LONG);
+    let seen = observer.stop();
+    ensure!(
+        seen.holders().len() == 2 && seen.overlap() == 0,
+        "{} overlap, {:?}",
+        seen.overlap(),
+        seen.holders()
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn neither_an_agent_that_dies_nor_an_api_that_is_away_moves_a_vip() -> Result<()> {
     let cluster = cluster("viplives", 3).await?;
     let _answerers = Answerers::start(&cluster, VIP)?;

@@ -64,6 +64,7 @@ impl Owner {
         self.watch_conflicts(&observed, facts.mask);
         self.report(&plan, &unusable);
         if self.index.synced() {
+            // Without its VIPs while it is cut off, so that a restart does not bring them back.
             self.state.save(&facts);
             self.ready.store(true, Ordering::Relaxed);
         }
@@ -76,7 +77,12 @@ impl Owner {
     /// What should be: by the objects, or until they are known by the last known state. `None`: nobody knows.
     fn in_force(&self) -> Option<(Facts, BTreeMap<String, Unusable>)> {
         if self.index.synced() {
-            return Some(self.index.facts());
+            let (mut facts, mut unusable) = self.index.facts();
+            if self.memory.cut_off {
+                let why = || ("CutOff", "its node reaches nobody".to_owned());
+                unusable.extend(facts.vips.drain(..).map(|vip| (vip.name, why())));
+            }
+            return Some((facts, unusable));
         }
         self.last.clone().map(|facts| (facts, BTreeMap::new()))
     }

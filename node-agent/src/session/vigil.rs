@@ -15,12 +15,13 @@ use kube::{Api, Client, ResourceExt};
 use litek8s_crds::{VipAddress, names};
 use litek8s_kernel::Prober;
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Identity;
 use crate::index::Change;
 use crate::neighbours::Neighbours;
+use crate::owner::Event;
 
 const MANAGER: &str = "litek8s-agent";
 /// How often the Lease is renewed, and for how long it is good, in seconds.
@@ -29,22 +30,37 @@ const LEASE_SECONDS: i32 = 6;
 /// The pause after a renewal that failed, and how long one may take.
 const RETRY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_millis(1500);
+/// How long the API must not have answered before a node whom nobody answers counts as cut off.
+const CUT_OFF: Duration = Duration::from_secs(5);
 /// How often neighbours are asked.
 const ASK: Duration = Duration::from_millis(500);
 /// How often the nodes are listed anew.
 const LIST: Duration = Duration::from_secs(30);
 
-/// Renews the Lease for ever, and at once when what it says changes.
+/// What the watch over the neighbours came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Sight {
+    /// The nodes that do not answer.
+    unreachable: BTreeSet<String>,
+    /// Nobody answers.
+    alone: bool,
+}
+
+/// Renews the Lease, and at once when what it says changes. Ends when the API answers a node that was cut off: then
+/// everything is to be listed anew.
 pub(super) async fn keep_lease(
     client: Client,
     identity: Identity,
-    mut unreachable: watch::Receiver<BTreeSet<String>>,
+    mut sight: watch::Receiver<Sight>,
+    events: mpsc::Sender<Event>,
 ) {
     let leases = Api::<Lease>::namespaced(client.clone(), names::AGENT_LEASE_NAMESPACE);
     let mut failing = false;
+    let (mut answered, mut cut_off) = (Instant::now(), false);
     loop {
-        let says = unreachable.borrow_and_update().clone();
-        let renewed = tokio::time::timeout(PATIENCE, renew(&client, &leases, &identity, &says)).await;
+        let sees = sight.borrow_and_update().clone();
+        let renewal = renew(&client, &leases, &identity, &sees.unreachable);
+        let renewed = tokio::time::timeout(PATIENCE, renewal).await;
         let error = match renewed {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
@@ -56,9 +72,20 @@ pub(super) async fn keep_lease(
             tracing::warn!(error, "cannot renew the agent's Lease");
         }
         failing = error.is_some();
+        if !failing {
+            if cut_off {
+                return;
+            }
+            answered = Instant::now();
+        } else if sees.alone && !cut_off && answered.elapsed() > CUT_OFF {
+            cut_off = true;
+            if events.send(Event::CutOff).await.is_err() {
+                return;
+            }
+        }
         tokio::select! {
             () = tokio::time::sleep(if failing { RETRY } else { RENEW }) => {}
-            changed = unreachable.changed(), if !failing => if changed.is_err() { return },
+            changed = sight.changed(), if !failing => if changed.is_err() { return },
         }
     }
 }
@@ -109,7 +136,7 @@ pub(super) async fn watch_over(
     client: Client,
     identity: Identity,
     prober: Arc<Prober>,
-    unreachable: watch::Sender<BTreeSet<String>>,
+    sight: watch::Sender<Sight>,
 ) {
     let mut neighbours = Neighbours::new(&identity.name);
     let addresses = watcher(Api::<VipAddress>::all(client.clone()), watcher::Config::default());
@@ -150,11 +177,11 @@ pub(super) async fn watch_over(
                         neighbours.unasked(&interface);
                     }
                 }
-                let now = neighbours.unreachable();
-                unreachable.send_if_modified(|before| {
+                let now = Sight { unreachable: neighbours.unreachable(), alone: neighbours.alone() };
+                sight.send_if_modified(|before| {
                     let differs = *before != now;
                     if differs {
-                        tracing::warn!(nodes = ?now, "neighbours that do not answer");
+                        tracing::warn!(nodes = ?now.unreachable, alone = now.alone, "neighbours that do not answer");
                         *before = now;
                     }
                     differs
