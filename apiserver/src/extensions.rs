@@ -2,6 +2,7 @@
 
 pub(crate) mod cel;
 mod condition;
+mod conversion;
 mod custom;
 mod definition;
 mod names;
