@@ -21,6 +21,7 @@ pub use inflight::InFlight;
 pub(crate) use unread::RequestBody;
 
 use crate::api::Api;
+use crate::audit::{Audit, Recording};
 use crate::authentication::{self, Caller, InProcess, PeerCertificate};
 use crate::authorization::{Attributes, Authorizer, Decision};
 use crate::health::Health;
@@ -44,6 +45,8 @@ pub struct Stack {
     pub join: Join,
     /// The health endpoints.
     pub health: Arc<Health>,
+    /// The audit log.
+    pub audit: Audit,
     /// How many requests at a time.
     pub in_flight: InFlight,
     /// How long a request may take that is no watch.
@@ -71,8 +74,15 @@ impl Handler for Stack {
         let long_running = info.is_long_running();
         let method = request.method().clone();
         let path = info.path.clone();
-        let pass =
-            Pass { stack: self.clone(), peer, info, audit_id: audit_id.clone(), warnings: warnings.clone() };
+        let recording = self.audit.record(&info, &request, &audit_id, self.api.clock.now());
+        let pass = Pass {
+            stack: self.clone(),
+            peer,
+            info,
+            audit_id: audit_id.clone(),
+            warnings: warnings.clone(),
+            recording: recording.clone(),
+        };
         let (parts, body) = request.into_parts();
         let (body, unread) = unread::watched(body);
         let response = pass.guarded(http::Request::from_parts(parts, body)).await;
@@ -81,9 +91,13 @@ impl Handler for Stack {
         let code = response.status().as_u16();
         tracing::debug!(%method, path, code, ?took, audit_id, "answered");
         self.api.metrics.answered(labels.clone(), code, (!long_running).then_some(took));
+        let (response, at_end) = match &recording {
+            Some(recording) => recording.answered(response, long_running).await,
+            None => (response, None),
+        };
         let response = if long_running && response.status().is_success() {
             let counted = self.api.metrics.long_running(&labels);
-            response.map(|body| ending::until(body, self.api.shutdown.clone(), counted))
+            response.map(|body| ending::until(body, self.api.shutdown.clone(), counted, at_end))
         } else {
             response
         };
@@ -98,11 +112,13 @@ struct Pass {
     info: RequestInfo,
     audit_id: String,
     warnings: Warnings,
+    recording: Option<Arc<Recording>>,
 }
 
 impl Pass {
     /// A panic becomes a 500, and a write goes on when its client hangs up half-way.
     async fn guarded(self, request: http::Request<RequestBody>) -> Response {
+        let recording = self.recording.clone();
         let read_only = self.info.is_read_only() || !self.info.is_resource_request;
         let answering = AssertUnwindSafe(self.answer(request)).catch_unwind();
         let answered = if read_only {
@@ -116,6 +132,7 @@ impl Pass {
         answered.unwrap_or_else(|_| {
             // The panic hook has written the message and the place.
             tracing::error!("a request handler panicked");
+            recording.iter().for_each(|recording| recording.panicked());
             failure(&Status::internal("this request caused an error in the server; see its log"))
         })
     }
@@ -124,19 +141,26 @@ impl Pass {
         self.passed(request).await.unwrap_or_else(|status| failure(&status))
     }
 
-    async fn passed(self, request: http::Request<RequestBody>) -> Result<Response, Status> {
+    async fn passed(self, mut request: http::Request<RequestBody>) -> Result<Response, Status> {
         let stack = self.stack.clone();
         if route::is_public(&self.info) {
+            self.record(&UserInfo::anonymous(), &mut request).await;
             return Ok(stack.public(&self.info, self.node(), request).await);
         }
         let (user, bound_term) = self.authenticated(&request)?;
+        self.record(&user, &mut request).await;
         let view = stack.api.replica.view();
         let impersonated = impersonation::apply(&stack.api.authorizer, &view, &user, request.headers())?;
+        if let (Some(recording), Some(user)) = (&self.recording, &impersonated) {
+            recording.acts_as(user);
+        }
         // Whoever acts as somebody else leaves the own term behind.
         let (user, bound_term) = impersonated.map_or((user, bound_term), |user| (user, None));
         let _room = stack.in_flight.enter(&self.info, &user, &stack.api.metrics)?;
         let wanted = Attributes::from(&self.info);
-        if let Decision::Deny(reason) = stack.api.authorizer.authorize(&user, &wanted, &view) {
+        let decision = stack.api.authorizer.authorize(&user, &wanted, &view);
+        self.recording.iter().for_each(|recording| recording.decided(&decision));
+        if let Decision::Deny(reason) = decision {
             return Err(Authorizer::forbidden(&user, &wanted, &reason));
         }
         let deadline = deadline::of(&self.info, stack.request_timeout)?.map(|limit| Instant::now() + limit);
@@ -147,6 +171,16 @@ impl Pass {
         tokio::time::timeout_at(deadline, routed)
             .await
             .map_err(|_| Status::timeout("request did not complete within the allotted timeout"))
+    }
+
+    /// Begins the request's record in the audit log; bodies of joining machines stay out of it.
+    async fn record(&self, user: &UserInfo, request: &mut http::Request<RequestBody>) {
+        let Some(recording) = &self.recording else { return };
+        if let Some(copy) = recording.asked_by(user).await
+            && !route::is_public(&self.info)
+        {
+            request.body_mut().copy_to(copy);
+        }
     }
 
     /// The node whose good certificate the connection has.

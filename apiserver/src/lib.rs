@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod api;
+pub mod audit;
 pub mod authentication;
 pub mod authorization;
 pub mod bootstrap;

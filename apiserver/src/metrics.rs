@@ -63,6 +63,8 @@ pub struct ApiMetrics {
     inflight: Family<KindLabels, Gauge>,
     longrunning: Family<RequestLabels, Gauge>,
     terminations: Family<KindLabels, Counter>,
+    audit_events: Counter,
+    audit_errors: Counter,
 }
 
 impl Default for ApiMetrics {
@@ -75,6 +77,8 @@ impl Default for ApiMetrics {
             inflight: Family::default(),
             longrunning: Family::default(),
             terminations: Family::default(),
+            audit_events: Counter::default(),
+            audit_errors: Counter::default(),
         };
         registry.register(|r| {
             r.register("apiserver_request", "Requests by verb, resource and code", metrics.requests.clone());
@@ -97,6 +101,16 @@ impl Default for ApiMetrics {
                 "apiserver_request_terminations",
                 "Requests refused because too many were in flight",
                 metrics.terminations.clone(),
+            );
+            r.register(
+                "apiserver_audit_event",
+                "Events given to the audit log",
+                metrics.audit_events.clone(),
+            );
+            r.register(
+                "apiserver_audit_error",
+                "Events that the audit log did not take",
+                metrics.audit_errors.clone(),
             );
         });
         metrics
@@ -157,6 +171,14 @@ impl ApiMetrics {
     /// Counts a watch or stream while the guard lives.
     pub fn long_running(&self, labels: &RequestLabels) -> Counted {
         Counted::new(self.longrunning.get_or_create_owned(labels))
+    }
+
+    /// Counts an audit event, and whether the log took it.
+    pub(crate) fn audited(&self, taken: bool) {
+        self.audit_events.inc();
+        if !taken {
+            self.audit_errors.inc();
+        }
     }
 
     /// Counts a refusal for want of room.

@@ -47,6 +47,18 @@ pub struct Options {
     /// How many writing requests are answered at a time.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_mutating_requests_inflight: usize,
+    /// What is written to the audit log: a Policy of audit.k8s.io/v1; without one, everything's metadata.
+    #[arg(long, value_name = "FILE", requires = "audit_log_path")]
+    pub audit_policy_file: Option<PathBuf>,
+    /// Where the audit log is written, one JSON object a line; without it there is none.
+    #[arg(long, value_name = "FILE")]
+    pub audit_log_path: Option<PathBuf>,
+    /// MiB after which the audit log goes on in a new file.
+    #[arg(long, value_name = "MIB", default_value_t = 100)]
+    pub audit_log_maxsize: u64,
+    /// How many full audit logs are kept.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub audit_log_maxbackup: usize,
     /// Seconds after which a request that is no watch is given up.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub request_timeout: u64,
@@ -65,6 +77,16 @@ impl Options {
             let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
             let name = name.trim().to_ascii_lowercase();
             if name.is_empty() { "localhost".to_owned() } else { name }
+        })
+    }
+
+    /// The audit log, if there is to be one.
+    pub fn audit(&self) -> Option<crate::audit::Settings> {
+        Some(crate::audit::Settings {
+            policy_file: self.audit_policy_file.clone(),
+            path: self.audit_log_path.clone()?,
+            max_bytes: self.audit_log_maxsize << 20,
+            max_backups: self.audit_log_maxbackup,
         })
     }
 

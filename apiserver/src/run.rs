@@ -17,6 +17,7 @@ pub use leader::{Access, OnLeader};
 
 use crate::admission::Admission;
 use crate::api::{Api, SystemClock};
+use crate::audit::Audit;
 use crate::authentication::InProcess;
 use crate::authorization::Authorizer;
 use crate::extensions;
@@ -69,6 +70,10 @@ impl Server {
         let issuer = open_issuer(&identities.directory().join("service-account.key"))?;
         let metrics = ApiMetrics::default();
         metrics.observe(replica.clone());
+        let audit = match options.audit() {
+            Some(settings) => Audit::open(&settings, metrics.clone())?,
+            None => Audit::default(),
+        };
         let api = Arc::new(Api {
             replica,
             registry: Registry::new(),
@@ -89,6 +94,7 @@ impl Server {
             in_process: InProcess::default(),
             join: Join { authority, tokens },
             health: Arc::default(),
+            audit,
             in_flight: InFlight::new(options.max_requests_inflight, options.max_mutating_requests_inflight),
             request_timeout: Duration::from_secs(options.request_timeout),
         };
@@ -134,6 +140,7 @@ impl Server {
         stop_in_order(&options, &stack.health, &stack.api, &drain, &connections, &stop).await;
         background.close();
         background.wait().await;
+        stack.audit.flush().await;
         stack.api.replica.stop().await;
         tracing::info!("stopped");
         Ok(())

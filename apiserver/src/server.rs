@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 pub use listeners::{bind, inherited};
 pub use tls::{ServingCertificate, server_config};
 
+use crate::audit::Source;
 use crate::authentication::PeerCertificate;
 use crate::response::Response;
 
@@ -117,7 +118,8 @@ async fn connection<H: Handler>(
     };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let peer = certificate.and_then(|der| PeerCertificate::read(der)).map(Arc::new);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request: http::Request<Incoming>| {
+        request.extensions_mut().insert(Source(from));
         let (handler, peer) = (handler.clone(), peer.clone());
         async move { Ok::<_, std::convert::Infallible>(handler.handle(peer, request).await) }
     });

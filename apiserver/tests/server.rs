@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "server/audit.rs"]
+mod audit;
 #[path = "server/certificates.rs"]
 mod certificates;
 #[path = "server/client.rs"]

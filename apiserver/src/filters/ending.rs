@@ -8,18 +8,20 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use crate::audit::AtEnd;
 use crate::metrics::Counted;
 use crate::response::{Body, BoxError};
 
 /// `body` until it ends or `end` is cancelled.
-pub(super) fn until(body: Body, end: CancellationToken, counted: Counted) -> Body {
-    Ending { body, end: Box::pin(end.cancelled_owned()), _counted: counted }.boxed_unsync()
+pub(super) fn until(body: Body, end: CancellationToken, counted: Counted, at_end: Option<AtEnd>) -> Body {
+    Ending { body, end: Box::pin(end.cancelled_owned()), _counted: counted, _at_end: at_end }.boxed_unsync()
 }
 
 struct Ending {
     body: Body,
     end: Pin<Box<WaitForCancellationFutureOwned>>,
     _counted: Counted,
+    _at_end: Option<AtEnd>,
 }
 
 impl HttpBody for Ending {

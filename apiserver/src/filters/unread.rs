@@ -3,6 +3,7 @@
 //! An answer on HTTP/2 to a body that is still on its way ends the stream with a reset; curl then loses the answer with it.
 
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::sync::oneshot;
+
+use crate::endpoints::MAX_BODY;
 
 /// What is read of a body that nobody wanted; a longer one is reset.
 const MOST: usize = 256 << 10;
@@ -19,6 +22,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// A request's body, which gives back what is left of it when it is dropped.
 pub(crate) struct RequestBody {
     body: Option<Incoming>,
+    copy: Option<Arc<Mutex<Vec<u8>>>>,
     back: Option<oneshot::Sender<Incoming>>,
 }
 
@@ -28,7 +32,14 @@ pub(super) struct Unread(oneshot::Receiver<Incoming>);
 /// Watches over a body.
 pub(super) fn watched(body: Incoming) -> (RequestBody, Unread) {
     let (back, unread) = oneshot::channel();
-    (RequestBody { body: Some(body), back: Some(back) }, Unread(unread))
+    (RequestBody { body: Some(body), copy: None, back: Some(back) }, Unread(unread))
+}
+
+impl RequestBody {
+    /// Whatever is read from now on is copied there as well.
+    pub(super) fn copy_to(&mut self, copy: Arc<Mutex<Vec<u8>>>) {
+        self.copy = Some(copy);
+    }
 }
 
 impl Unread {
@@ -56,7 +67,17 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        self.body.as_mut().map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(cx))
+        let polled = self.body.as_mut().map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(cx));
+        if let Some(copy) = &self.copy
+            && let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            let mut copy = copy.lock().unwrap_or_else(PoisonError::into_inner);
+            if copy.len() + data.len() <= MAX_BODY {
+                copy.extend_from_slice(data);
+            }
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

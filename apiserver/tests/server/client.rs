@@ -43,18 +43,25 @@ impl Running {
     /// As `start`, with something that runs while the server leads.
     pub(crate) async fn start_with(on_leader: Option<OnLeader>) -> Self {
         let directory = Arc::new(tempfile::tempdir().unwrap());
-        Self::start_in(directory, "127.0.0.1:0".parse().unwrap(), on_leader).await
+        Self::start_in(directory, "127.0.0.1:0".parse().unwrap(), on_leader, &[]).await
+    }
+
+    /// As `start`, over this directory and with further flags.
+    pub(crate) async fn start_over(directory: tempfile::TempDir, flags: &[&str]) -> Self {
+        Self::start_in(Arc::new(directory), "127.0.0.1:0".parse().unwrap(), None, flags).await
     }
 
     async fn start_in(
         directory: Arc<tempfile::TempDir>,
         listen: SocketAddr,
         on_leader: Option<OnLeader>,
+        further: &[&str],
     ) -> Self {
         let data = directory.path().join("data");
         let listen = listen.to_string();
         let flags =
             ["litek8s", "--data-dir", data.to_str().unwrap(), "--listen", &listen, "--node-name", "server"];
+        let flags = flags.iter().chain(further);
         let Flags { options } = clap::Parser::try_parse_from(flags).unwrap();
         let server = Server::open(options).await.unwrap();
         let address = server.addresses()[0];
@@ -80,7 +87,12 @@ impl Running {
     pub(crate) async fn restart(self) -> Self {
         let (directory, address) = (self.directory.clone(), self.address);
         self.stop().await;
-        Self::start_in(directory, address, None).await
+        Self::start_in(directory, address, None, &[]).await
+    }
+
+    /// The directory, which lives as long as anybody holds it.
+    pub(crate) fn directory(&self) -> Arc<tempfile::TempDir> {
+        self.directory.clone()
     }
 
     fn path(&self, name: &str) -> PathBuf {
