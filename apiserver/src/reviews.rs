@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::endpoints::MAX_BODY;
-use crate::filters::{failure, route};
+use crate::filters::failure;
 use crate::request::{RequestContext, RequestInfo, UserInfo};
-use crate::response::{BoxError, Response};
+use crate::response::{self, BoxError, Offer, Output, Response};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
@@ -85,9 +85,15 @@ where
         Ok(body) => body.to_bytes(),
         Err(_) => return failure(&Status::request_entity_too_large(format!("limit is {MAX_BODY}"))),
     };
+    // A review has no table: who accepts nothing else is refused before anything is decided.
+    let offer = Offer { streaming: false, convertible: false, protobuf: true };
+    let output = match Output::negotiate(&parts.headers, &ctx.info.query, offer) {
+        Ok(output) => output,
+        Err(status) => return failure(&status),
+    };
     match answer(api, ctx, &parts.headers, &body) {
-        Ok(object) => route::json_answer(StatusCode::CREATED, &object),
-        Err(status) => failure(&status),
+        Ok(object) => response::value(StatusCode::CREATED, output, &object),
+        Err(status) => response::status(&status, output),
     }
 }
 

@@ -8,6 +8,8 @@ mod audit;
 mod certificates;
 #[path = "server/client.rs"]
 mod client;
+#[path = "server/conformance.rs"]
+mod conformance;
 #[path = "server/protobuf.rs"]
 mod protobuf;
 

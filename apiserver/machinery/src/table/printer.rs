@@ -102,6 +102,7 @@ fn other(name: &str, object: &Value) -> String {
             None => "<none>".to_owned(),
         },
         "csr.condition" => csr_condition(object),
+        "resourceclaim.state" => claim_state(object),
         _ => String::new(),
     }
 }
@@ -145,6 +146,21 @@ fn length(value: &Value) -> usize {
         Value::Object(fields) => fields.len(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
+}
+
+/// What has become of a claim of devices, its states joined.
+fn claim_state(claim: &Value) -> String {
+    let deleted = at(claim, "metadata.deletionTimestamp").is_some();
+    let allocated = at(claim, "status.allocation").is_some();
+    let reserved = allocated && !items(claim, "status.reservedFor").is_empty();
+    let states = [
+        (deleted, "deleted"),
+        (!allocated && !deleted, "pending"),
+        (allocated, "allocated"),
+        (reserved, "reserved"),
+    ];
+    let names: Vec<_> = states.into_iter().filter(|(holds, _)| *holds).map(|(_, name)| name).collect();
+    names.join(",")
 }
 
 fn job_template(object: &Value) -> Option<&Value> {

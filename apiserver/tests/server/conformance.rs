@@ -1,0 +1,88 @@
+//! What upstream's conformance suite asks of a server without nodes, where no other test does.
+
+use http::StatusCode;
+use litek8s_machinery::protobuf::from_protobuf;
+use litek8s_machinery::resource::type_of;
+use serde_json::{Value, json};
+
+use crate::client::Running;
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_review_is_answered_as_asked_and_never_as_a_table() {
+    let server = Running::start().await;
+    let admin = server.admin(true).await;
+    let review = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}});
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let refused = admin.with_header("accept", table).post(REVIEWS, &review).await;
+    assert_eq!(refused.code, StatusCode::NOT_ACCEPTABLE, "{}", refused.text());
+    assert_eq!(refused.json()["reason"], "NotAcceptable");
+    let either =
+        admin.with_header("accept", &format!("{table},application/json")).post(REVIEWS, &review).await;
+    assert_eq!(either.json()["status"]["allowed"], true);
+    let typed =
+        admin.with_header("accept", "application/vnd.kubernetes.protobuf").post(REVIEWS, &review).await;
+    assert_eq!(typed.headers["content-type"], "application/vnd.kubernetes.protobuf");
+    let read: Value = from_protobuf(typed.bytes(), &type_of).unwrap();
+    assert_eq!(
+        (&read["kind"], &read["status"]["allowed"]),
+        (&json!("SelfSubjectAccessReview"), &json!(true))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_and_volume_attributes_are_kept() {
+    let server = Running::start().await;
+    let admin = server.admin(true).await;
+    let devices = "/apis/resource.k8s.io/v1";
+    let claims = format!("{devices}/namespaces/default/resourceclaims");
+    let request = json!({"name": "one", "exactly": {"deviceClassName": "gpu"}});
+    let claim = json!({"metadata": {"name": "mine"}, "spec": {"devices": {"requests": [request.clone()]}}});
+    let made = admin.post(&claims, &claim).await;
+    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    let exactly = &made.json()["spec"]["devices"]["requests"][0]["exactly"];
+    assert_eq!(exactly, &json!({"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}));
+    let mut changed = made.json();
+    changed["spec"]["devices"]["requests"][0]["name"] = json!("two");
+    let refused = admin.send(http::Method::PUT, &format!("{claims}/mine"), Some(&changed)).await;
+    assert_eq!(refused.code, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.text());
+    let mut given = made.json();
+    given["status"] = json!({"allocation": {"devices": {"results": []}}, "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]});
+    let answer = admin.send(http::Method::PUT, &format!("{claims}/mine/status"), Some(&given)).await;
+    assert_eq!(answer.code, StatusCode::OK, "{}", answer.text());
+    let table =
+        admin.with_header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io").get(&claims).await;
+    assert_eq!(table.json()["rows"][0]["cells"][1], "allocated,reserved", "{}", table.text());
+
+    let slice = |node: &str| {
+        let pool = json!({"name": "p", "generation": 1, "resourceSliceCount": 1});
+        let spec =
+            json!({"driver": "d.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "d0"}]});
+        json!({"metadata": {"generateName": "slice-"}, "spec": spec})
+    };
+    for node in ["a", "b"] {
+        let made = admin.post(&format!("{devices}/resourceslices"), &slice(node)).await;
+        assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+        assert_eq!(made.json()["metadata"]["generation"], 1);
+    }
+    let of_a = admin.get(&format!("{devices}/resourceslices?fieldSelector=spec.nodeName%3Da")).await.json();
+    assert_eq!(of_a["items"].as_array().map(Vec::len), Some(1), "{of_a}");
+    let class =
+        json!({"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "true"}}]}});
+    let made = admin.post(&format!("{devices}/deviceclasses"), &class).await;
+    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    let template = json!({"metadata": {"name": "t"}, "spec": {"spec": {"devices": {"requests": [request]}}}});
+    let made = admin.post(&format!("{devices}/namespaces/default/resourceclaimtemplates"), &template).await;
+    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+
+    let attributes = "/apis/storage.k8s.io/v1/volumeattributesclasses";
+    let class =
+        json!({"metadata": {"name": "fast"}, "driverName": "d.example.com", "parameters": {"iops": "9"}});
+    let made = admin.post(attributes, &class).await;
+    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    let mut changed = made.json();
+    changed["parameters"]["iops"] = json!("10");
+    let refused = admin.send(http::Method::PUT, &format!("{attributes}/fast"), Some(&changed)).await;
+    assert_eq!(refused.code, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.text());
+}
