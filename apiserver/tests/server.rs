@@ -10,6 +10,8 @@ mod certificates;
 mod client;
 #[path = "server/conformance.rs"]
 mod conformance;
+#[path = "server/crowding.rs"]
+mod crowding;
 #[path = "server/protobuf.rs"]
 mod protobuf;
 
