@@ -1,5 +1,6 @@
 //! Tokens of ServiceAccounts: signed here, bound to objects of the store, checked against them at every use.
 
+mod cache;
 mod claims;
 mod keys;
 
@@ -49,6 +50,7 @@ pub struct Issuer {
     decoding: DecodingKey,
     header: Header,
     jwks: Value,
+    checked: cache::Cache,
 }
 
 impl std::fmt::Debug for Issuer {
@@ -77,7 +79,13 @@ impl Issuer {
         header.kid = Some(public.kid.clone());
         let key = json!({"use": "sig", "kty": "EC", "kid": public.kid, "crv": "P-256", "alg": "ES256",
             "x": public.x, "y": public.y});
-        Ok(Self { encoding, decoding, header, jwks: json!({"keys": [key]}) })
+        Ok(Self {
+            encoding,
+            decoding,
+            header,
+            jwks: json!({"keys": [key]}),
+            checked: cache::Cache::default(),
+        })
     }
 
     /// The public keys, as `/openid/v1/jwks` shows them.
@@ -117,7 +125,9 @@ impl Issuer {
         // Times are compared below with the caller's clock, audiences with the caller's list.
         validation.validate_exp = false;
         validation.validate_aud = false;
-        let claims = jsonwebtoken::decode::<Claims>(token, &self.decoding, &validation)?.claims;
+        let claims = self.checked.claims(token, || {
+            jsonwebtoken::decode::<Claims>(token, &self.decoding, &validation).map(|decoded| decoded.claims)
+        })?;
         if now > claims.exp + LEEWAY {
             return Err(TokenError::Expired);
         }
