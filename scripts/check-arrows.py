@@ -9,6 +9,7 @@ ARROWS = {
     "litek8s": {"apiserver", "controllers", "node-agent", "lab", "daemon"},
     "apiserver": {"raft", "store", "machinery", "daemon", "crds"},
     "raft": {"store"},
+    "base2histogram": set(),
     "store": set(),
     "machinery": set(),
     "controllers": {"crds", "daemon"},

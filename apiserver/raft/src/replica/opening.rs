@@ -59,6 +59,8 @@ pub(super) fn raft_config(config: &Config) -> Result<openraft::Config, OpenError
         snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries),
         max_in_snapshot_log_to_keep: config.keep_entries,
         purge_batch_size: 256,
+        // Statistics that nobody reads.
+        log_stage_capacity: Some(1),
         enable_pre_vote: Some(true),
         // Every start is a term of its own, so that writes bound to an earlier one are fenced.
         enable_leader_restore: Some(false),
