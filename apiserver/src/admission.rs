@@ -14,6 +14,7 @@ mod pod_security;
 mod policy;
 mod priority;
 pub(crate) mod quota;
+mod runtime_class;
 mod service_account;
 mod tolerations;
 pub(crate) mod webhook;
@@ -92,6 +93,7 @@ fn built_in(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failu
     }
     admit_create(attributes.cx, object)?;
     priority::resolve(attributes, object)?;
+    runtime_class::merge(attributes, object)?;
     limits::fill(attributes, object);
     Ok(())
 }

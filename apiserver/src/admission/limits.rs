@@ -52,7 +52,8 @@ pub(super) fn fill(attributes: &Attributes<'_>, object: &mut Value) {
     }
     let mut said = Vec::new();
     for list in ["initContainers", "containers"] {
-        for container in object["spec"][list].as_array_mut().into_iter().flatten() {
+        let containers = object.get_mut("spec").and_then(|spec| spec.get_mut(list));
+        for container in containers.and_then(Value::as_array_mut).into_iter().flatten() {
             let name = container["name"].as_str().unwrap_or_default().to_owned();
             for (field, word, defaults) in [("requests", "request", &requests), ("limits", "limit", &limits)]
             {

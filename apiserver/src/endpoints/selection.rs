@@ -29,6 +29,17 @@ struct BodyField {
     absent: &'static str,
 }
 
+/// The path of a field in the stored object, where its kind is kept as another one.
+fn as_stored(resource: &Resource, mut path: Vec<String>) -> Vec<String> {
+    let renames = resource.stored.as_ref().map_or(&[][..], |stored| &stored.renames);
+    if let Some(first) = path.first_mut()
+        && let Some((_, stored)) = renames.iter().find(|(shown, _)| **shown == **first)
+    {
+        *first = stored.to_string();
+    }
+    path
+}
+
 impl Selection {
     /// The selectors of a request; fields that the resource cannot select by are an error.
     pub(crate) fn parse(served: &Served, info: &RequestInfo) -> Result<Self, Failure> {
@@ -57,7 +68,8 @@ impl Selection {
             .filter(|term| !is_metadata(&term.field))
             .filter_map(|term| {
                 let path = find(resource, &term.field)?;
-                Some(BodyField { label: term.field.clone(), absent: zero_value(schema, &path), path })
+                let absent = zero_value(schema, &path);
+                Some(BodyField { label: term.field.clone(), absent, path: as_stored(resource, path) })
             })
             .collect();
         Ok(Self { labels, fields, body })

@@ -86,3 +86,60 @@ async fn devices_and_volume_attributes_are_kept() {
     let refused = admin.send(http::Method::PUT, &format!("{attributes}/fast"), Some(&changed)).await;
     assert_eq!(refused.code, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.text());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_can_be_relabelled_and_its_image_changed() {
+    let server = Running::start().await;
+    let admin = server.admin(true).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let mut made = admin.post(pods, &pod).await.json();
+    assert!(made["spec"].as_object().unwrap().values().all(|value| !value.is_null()), "{made}");
+    made["metadata"]["labels"] = json!({"a": "b"});
+    made["spec"]["containers"][0]["image"] = json!("i:2");
+    let changed = admin.send(http::Method::PUT, &format!("{pods}/p"), Some(&made)).await;
+    assert_eq!(changed.code, StatusCode::OK, "{}", changed.text());
+    assert_eq!(changed.json()["spec"]["containers"][0]["image"], "i:2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_of_a_missing_runtime_class_is_refused() {
+    let server = Running::start().await;
+    let admin = server.admin(true).await;
+    let spec = json!({"runtimeClassName": "sandbox", "containers": [{"name": "c", "image": "i"}]});
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+    let pods = "/api/v1/namespaces/default/pods";
+    let refused = admin.post(pods, &pod).await;
+    assert_eq!(refused.code, StatusCode::FORBIDDEN, "{}", refused.text());
+    let message = "pods \"p\" is forbidden: pod rejected: RuntimeClass \"sandbox\" not found";
+    assert_eq!(refused.json()["message"], message);
+    let class =
+        json!({"metadata": {"name": "sandbox"}, "handler": "h", "overhead": {"podFixed": {"cpu": "10m"}}});
+    admin.post("/apis/node.k8s.io/v1/runtimeclasses", &class).await;
+    let made = admin.post(pods, &pod).await;
+    assert_eq!(made.json()["spec"]["overhead"], json!({"cpu": "10m"}), "{}", made.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_selected_by_the_names_of_either_version() {
+    let server = Running::start().await;
+    let admin = server.admin(true).await;
+    let events = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let event = json!({
+        "metadata": {"name": "e"}, "eventTime": "2020-01-01T00:00:00.000000Z", "reason": "Test", "action": "Do",
+        "reportingController": "tester", "reportingInstance": "tester-1", "type": "Normal", "note": "n",
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+    });
+    let made = admin.post(events, &event).await;
+    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    let core = "/api/v1/namespaces/default/events";
+    for (path, selector) in [
+        (events, "reportingController%3Dtester"),
+        (events, "regarding.name%3Dp"),
+        (core, "reportingComponent%3Dtester"),
+        (core, "involvedObject.name%3Dp"),
+    ] {
+        let found = admin.get(&format!("{path}?fieldSelector={selector}")).await.json();
+        assert_eq!(found["items"].as_array().map(Vec::len), Some(1), "{selector}: {found}");
+    }
+}
