@@ -3,6 +3,7 @@
 mod client;
 mod facts;
 mod latency;
+mod processor;
 mod report;
 mod scenario;
 mod server;

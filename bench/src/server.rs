@@ -54,6 +54,11 @@ impl Server {
         Target::from_kubeconfig(&self.directory.path().join("kubeconfig"))
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Resident memory in MiB.
     ///
     /// # Errors

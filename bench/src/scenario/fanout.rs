@@ -12,24 +12,27 @@ use crate::client::Target as Peer;
 use crate::latency::Latencies;
 use crate::scenario::api::JSON;
 
-/// Changes written, far enough apart that each stands alone.
-const CHANGES: usize = 100;
-const APART: Duration = Duration::from_millis(20);
-/// The name every watched object begins with; what follows is its number.
-const PREFIX: &[u8] = b"\"name\":\"fanout-";
+/// Events of all watchers together.
+const EVENTS: usize = 10_000;
+/// Between two changes, for each watcher: far enough apart that each stands alone.
+const APART: Duration = Duration::from_micros(200);
 
 /// The delay of every (change, watcher) pair.
 ///
 /// # Errors
 /// When a watch breaks or a change does not arrive within 30 s.
 pub(super) async fn run(peer: &Peer, path: &str, watchers: usize) -> anyhow::Result<Latencies> {
-    let (seen, mut arrivals) = mpsc::channel(CHANGES * watchers);
+    let changes = EVENTS / watchers;
+    // What the names of the watched objects begin with; their number follows.
+    let prefix = format!("fanout-{watchers}-");
+    let apart = APART * u32::try_from(watchers)?;
+    let (seen, mut arrivals) = mpsc::channel(EVENTS);
     let watch = format!("{path}?watch=true&resourceVersion={}", revision(peer, path).await?);
     let mut tasks = Vec::new();
     for _ in 0..watchers {
         let mut connection = peer.connect().await?;
         let mut body = connection.send(Method::GET, &watch, "", Bytes::new()).await?.into_body();
-        let seen = seen.clone();
+        let (seen, prefix) = (seen.clone(), prefix.clone());
         tasks.push(tokio::spawn(async move {
             // The connection lives as long as its watch.
             let _connection = connection;
@@ -39,7 +42,7 @@ pub(super) async fn run(peer: &Peer, path: &str, watchers: usize) -> anyhow::Res
                 buffer.extend_from_slice(frame.data_ref().map_or(&[][..], |data| &data[..]));
                 while let Some(end) = buffer.iter().position(|&byte| byte == b'\n') {
                     let line: Vec<u8> = buffer.drain(..=end).collect();
-                    if let Some(number) = number(&line)
+                    if let Some(number) = number(&line, prefix.as_bytes())
                         && seen.send((number, now)).await.is_err()
                     {
                         return;
@@ -49,20 +52,20 @@ pub(super) async fn run(peer: &Peer, path: &str, watchers: usize) -> anyhow::Res
         }));
     }
     let mut writer = peer.connect().await?;
-    let mut sent = Vec::with_capacity(CHANGES);
-    for number in 0..CHANGES {
+    let mut sent = Vec::with_capacity(changes);
+    for number in 0..changes {
         sent.push(Instant::now());
         let body = format!(
-            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"fanout-{number}"}},"data":{{}}}}"#
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{prefix}{number}"}},"data":{{}}}}"#
         );
         writer.call(Method::POST, path, JSON, Bytes::from(body)).await?;
-        tokio::time::sleep(APART).await;
+        tokio::time::sleep(apart).await;
     }
     let mut delays = Latencies::default();
-    while delays.count() < CHANGES * watchers {
+    while delays.count() < changes * watchers {
         let (number, at) = tokio::time::timeout(Duration::from_secs(30), arrivals.recv())
             .await
-            .with_context(|| format!("{} of {} events after 30 s", delays.count(), CHANGES * watchers))?
+            .with_context(|| format!("{} of {} events after 30 s", delays.count(), changes * watchers))?
             .context("every watch ended")?;
         let begin: &Instant = sent.get(number).context("an event of an object nobody wrote")?;
         delays.record(at.duration_since(*begin));
@@ -78,8 +81,8 @@ async fn revision(peer: &Peer, path: &str) -> anyhow::Result<String> {
     Ok(revision.context("a list without a resourceVersion")?.to_owned())
 }
 
-fn number(line: &[u8]) -> Option<usize> {
-    let at = line.windows(PREFIX.len()).position(|window| window == PREFIX)? + PREFIX.len();
+fn number(line: &[u8], prefix: &[u8]) -> Option<usize> {
+    let at = line.windows(prefix.len()).position(|window| window == prefix)? + prefix.len();
     let digits = line[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&line[at..at + digits]).ok()?.parse().ok()
 }

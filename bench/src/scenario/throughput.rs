@@ -20,7 +20,7 @@ pub(super) struct Call {
 }
 
 /// Makes the n-th request.
-type Make = Arc<dyn Fn(usize) -> Call + Send + Sync>;
+pub(super) type Make = Arc<dyn Fn(usize) -> Call + Send + Sync>;
 
 /// Creates of ConfigMaps of 1 KiB with names of their own.
 pub(super) fn create(path: &str, series: usize) -> Make {
@@ -58,29 +58,73 @@ pub(super) fn apply(path: &str) -> Make {
     })
 }
 
-/// Creates exactly this many ConfigMaps of 1 KiB.
+/// Creates of VipAddresses, which their definition's rules judge.
+pub(super) fn vip_address(namespace: &str) -> Make {
+    let path = format!("/apis/netwrangler.dev/v1/namespaces/{namespace}/vipaddresses");
+    let namespace = namespace.to_owned();
+    Arc::new(move |number| {
+        let number = number + 1;
+        let body = serde_json::json!({"apiVersion": "netwrangler.dev/v1", "kind": "VipAddress",
+            "metadata": {"name": format!("bench-{number}"),
+                "labels": {"netwrangler.dev/managed-by": "bench", "netwrangler.dev/node-name": "node-1"}},
+            "spec": {"service": {"namespace": namespace, "name": "bench"}, "index": number, "network": "public",
+                "node": "node-1", "interface": "eth1", "virtualCIDR": format!("203.0.113.{number}/24"),
+                "gatewayIP": "203.0.113.254", "sourceCIDRs": ["0.0.0.0/0"], "firewallMark": number,
+                "routeTable": 20_000 + number, "routingPriority": 20_000 + number, "egressEnabled": true}});
+        Call {
+            method: Method::POST,
+            path: path.clone(),
+            content_type: JSON,
+            body: Bytes::from(body.to_string()),
+        }
+    })
+}
+
+/// Creates of ConfigMaps of 1 KiB in the order of their names.
+pub(super) fn item(path: &str) -> Make {
+    let path = path.to_owned();
+    Arc::new(move |number| Call {
+        method: Method::POST,
+        path: path.clone(),
+        content_type: JSON,
+        body: config_map(&format!("item-{number:06}")),
+    })
+}
+
+/// Sends the requests with numbers below `count`, over some connections; returns the time from the first to the last
+/// answer.
 ///
 /// # Errors
 /// When the server refuses one.
-pub(super) async fn fill(peer: &Peer, path: &str, objects: usize) -> anyhow::Result<()> {
+pub(super) async fn exactly(
+    peer: &Peer,
+    connections: usize,
+    count: usize,
+    make: Make,
+) -> anyhow::Result<Duration> {
     let next = Arc::new(AtomicUsize::new(0));
-    let tasks = (0..32).map(|_| {
-        let (peer, path, next) = (peer.clone(), path.to_owned(), next.clone());
+    let mut open = Vec::new();
+    for _ in 0..connections {
+        open.push(peer.connect().await?);
+    }
+    let begin = Instant::now();
+    let tasks = open.into_iter().map(|mut connection| {
+        let (make, next) = (make.clone(), next.clone());
         tokio::spawn(async move {
-            let mut connection = peer.connect().await?;
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= objects {
+                if number >= count {
                     return anyhow::Ok(());
                 }
-                connection.call(Method::POST, &path, JSON, config_map(&format!("item-{number:06}"))).await?;
+                let call = make(number);
+                connection.call(call.method, &call.path, call.content_type, call.body).await?;
             }
         })
     });
     for task in tasks.collect::<Vec<_>>() {
         task.await??;
     }
-    Ok(())
+    Ok(begin.elapsed())
 }
 
 /// Requests a second and every latency, over a span of time.
