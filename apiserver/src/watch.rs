@@ -61,7 +61,8 @@ pub(crate) struct Watch {
     existing: Option<std::vec::IntoIter<Arc<Object>>>,
     end_of_existing: bool,
     cursor: Revision,
-    applied: tokio::sync::watch::Receiver<Revision>,
+    /// Wakes for the events of the resource only.
+    changes: tokio::sync::watch::Receiver<Revision>,
     /// The resource, and when to look whether it is still served: a changed definition ends its watches.
     served: Arc<Served>,
     registry: tokio::sync::watch::Receiver<()>,
@@ -75,7 +76,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// A watch that has sent nothing yet.
     pub(crate) fn new(api: Arc<Api>, plan: WatchPlan) -> Self {
-        let applied = api.replica.applied();
+        let changes = api.replica.changes(&plan.served.key);
         let bookmark_at = plan.bookmarks.then(|| next_bookmark(plan.deadline)).flatten();
         Self {
             served: plan.served.clone(),
@@ -86,7 +87,7 @@ impl Watch {
             existing: Some(plan.existing.into_iter()),
             end_of_existing: plan.end_of_existing,
             cursor: plan.cursor,
-            applied,
+            changes,
             timer: Box::pin(tokio::time::sleep_until(bookmark_at.unwrap_or(plan.deadline))),
             bookmark_at,
             deadline: plan.deadline,
@@ -137,12 +138,10 @@ impl Watch {
 
     /// Writes events behind the cursor; true when there are more than were looked at.
     fn write_events(&mut self, out: &mut BytesMut) -> bool {
-        let newest = *self.applied.borrow_and_update();
-        if newest <= self.cursor {
-            return false;
-        }
+        // Marked before the view is taken: what comes between wakes once more.
+        self.changes.mark_unchanged();
         let view = self.api.replica.view();
-        let events = match view.events_after(self.cursor, BATCH) {
+        let events = match view.events_of(&self.served.key, self.cursor, BATCH) {
             Ok(events) => events,
             Err(expired) => {
                 self.writer.error(&crate::endpoints::too_old(expired.requested, expired.oldest), out);
@@ -173,7 +172,7 @@ impl Watch {
         // Only definitions change what is served.
         let custom = self.served.resource.custom;
         tokio::select! {
-            changed = self.applied.changed() => self.ended = changed.is_err(),
+            changed = self.changes.changed() => self.ended = changed.is_err(),
             _ = self.registry.changed(), if custom => {
                 if !self.api.registry.still_serves(&self.served) {
                     while self.write_events(out) {}
@@ -191,6 +190,11 @@ impl Watch {
             return;
         }
         if self.bookmark_at.is_some() {
+            // Quiet for this resource is not quiet for all: the cursor moves up to the present first.
+            self.write_events(out);
+            if self.ended {
+                return;
+            }
             self.writer.bookmark(self.cursor, false, out);
             self.bookmark_at = next_bookmark(self.deadline);
         }

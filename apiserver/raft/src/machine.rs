@@ -1,12 +1,13 @@
 //! Shows the store to openraft: applies what is committed, and publishes views of it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::{FutureExt, Stream, StreamExt};
-use litek8s_store::{Limits, Outcome, Revision, View};
+use litek8s_store::{GroupResource, Limits, Outcome, Revision, View};
 use openraft::storage::{ApplyResponder, EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend};
 use tokio::sync::watch;
@@ -22,6 +23,8 @@ const BATCH: usize = 256;
 pub(crate) struct Published {
     view: RwLock<View>,
     revision: watch::Sender<Revision>,
+    /// The resources that somebody waits for.
+    resources: RwLock<BTreeMap<GroupResource, watch::Sender<Revision>>>,
     /// One more than the index of the last entry applied.
     applied: AtomicU64,
 }
@@ -30,6 +33,7 @@ impl Published {
     fn new(view: View, applied: Option<LogId>) -> Self {
         Self {
             revision: watch::Sender::new(view.revision()),
+            resources: RwLock::default(),
             view: RwLock::new(view),
             applied: AtomicU64::new(count(applied)),
         }
@@ -47,16 +51,35 @@ impl Published {
         self.revision.subscribe()
     }
 
+    /// A revision that moves whenever objects of the resource changed.
+    pub(crate) fn changes(&self, resource: &GroupResource) -> watch::Receiver<Revision> {
+        let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        let sender = resources.entry(resource.clone());
+        sender.or_insert_with(|| watch::Sender::new(self.view().revision())).subscribe()
+    }
+
     fn publish(&self, view: View, applied: Option<LogId>) {
         self.applied.store(count(applied), Ordering::Relaxed);
-        let revision = view.revision();
-        *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
-        self.revision.send_if_modified(|present| {
-            let changed = *present != revision;
-            *present = revision;
-            changed
-        });
+        let before = {
+            let mut present = self.view.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *present, view.clone()).revision()
+        };
+        raise(&self.revision, view.revision());
+        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        match view.events_after(before, usize::MAX) {
+            Ok(events) => {
+                let changed = events.iter().filter_map(|event| resources.get(&event.object.key.resource));
+                changed.for_each(|sender| raise(sender, view.revision()));
+            }
+            // A snapshot of another server: anything may have changed.
+            Err(_) => resources.values().for_each(|sender| raise(sender, view.revision())),
+        }
     }
+}
+
+/// Wakes those who wait, once for each revision.
+fn raise(sender: &watch::Sender<Revision>, revision: Revision) {
+    sender.send_if_modified(|present| std::mem::replace(present, revision) != revision);
 }
 
 fn count(applied: Option<LogId>) -> u64 {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use litek8s_store::{Command, Entry, Outcome, Rejection, Revision, View};
+use litek8s_store::{Command, Entry, GroupResource, Outcome, Rejection, Revision, View};
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, RaftError};
 use openraft::type_config::alias::WatchReceiverOf;
@@ -200,6 +200,11 @@ impl Replica {
     /// The revision of [`Replica::view`], whenever it changes.
     pub fn applied(&self) -> watch::Receiver<Revision> {
         self.inner.published.revision()
+    }
+
+    /// A revision of [`Replica::view`], whenever objects of one resource changed.
+    pub fn changes(&self, resource: &GroupResource) -> watch::Receiver<Revision> {
+        self.inner.published.changes(resource)
     }
 
     /// Whether this server leads, whenever that changes.

@@ -32,7 +32,7 @@ impl Writer {
         Self { api, served, shape, failed: false, first: true }
     }
 
-    /// Writes what `event` is to a watcher with this selection, which may be nothing.
+    /// Writes what `event`, which is of the resource, is to a watcher with this selection, which may be nothing.
     pub(super) fn event(
         &mut self,
         event: &Event,
@@ -40,8 +40,7 @@ impl Writer {
         namespace: Option<&str>,
         out: &mut BytesMut,
     ) {
-        let key = &event.object.key;
-        if key.resource != self.served.key || namespace.is_some_and(|only| *key.namespace != *only) {
+        if namespace.is_some_and(|only| *event.object.key.namespace != *only) {
             return;
         }
         let is = event.kind != EventKind::Deleted && selection.matches(&event.object);

@@ -1,12 +1,13 @@
 //! The window of past mutations that all watchers share, and the way back to older views.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
 use crate::event::{Event, EventKind, Expired};
 use crate::frame::Frame;
-use crate::key::Revision;
+use crate::key::{GroupResource, Revision};
 
 /// How much of the past is kept.
 ///
@@ -37,15 +38,28 @@ const EVENT_OVERHEAD: usize = 512;
 #[derive(Clone)]
 pub(crate) struct History {
     limits: Limits,
+    /// Nothing up to this revision was ever here.
+    since: Revision,
     /// Revisions are consecutive: every mutation has one event.
     events: OrdMap<Revision, Arc<Event>>,
+    /// The same events: who watches one resource does not walk through those of all.
+    lines: OrdMap<GroupResource, Line>,
     bytes: usize,
     frames: OrdMap<Revision, Frame>,
 }
 
+/// The events of one resource.
+#[derive(Clone)]
+struct Line {
+    events: OrdMap<Revision, Arc<Event>>,
+    /// Every later event of the resource is held.
+    gone: Revision,
+}
+
 impl History {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, events: OrdMap::new(), bytes: 0, frames: OrdMap::new() }
+    /// A history that begins behind `since`.
+    pub(crate) fn new(limits: Limits, since: Revision) -> Self {
+        Self { limits, since, events: OrdMap::new(), lines: OrdMap::new(), bytes: 0, frames: OrdMap::new() }
     }
 
     pub(crate) fn limits(&self) -> Limits {
@@ -54,18 +68,20 @@ impl History {
 
     /// Adds the event that led to `after`.
     pub(crate) fn push(&mut self, event: Event, after: &Frame) {
-        self.bytes += cost(&event);
         if event.revision.is_multiple_of(self.limits.frame_interval.max(1)) {
             self.frames.insert(event.revision, after.clone());
         }
-        self.events.insert(event.revision, Arc::new(event));
-        self.trim();
+        self.push_past(event);
     }
 
     /// Adds an event whose view is not at hand any more.
     pub(crate) fn push_past(&mut self, event: Event) {
         self.bytes += cost(&event);
-        self.events.insert(event.revision, Arc::new(event));
+        let event = Arc::new(event);
+        let line = self.lines.entry(event.object.key.resource.clone());
+        let line = line.or_insert_with(|| Line { events: OrdMap::new(), gone: self.since });
+        line.events.insert(event.revision, event.clone());
+        self.events.insert(event.revision, event);
         self.trim();
     }
 
@@ -78,6 +94,10 @@ impl History {
             };
             self.bytes = self.bytes.saturating_sub(cost(&event));
             self.events.remove(&revision);
+            if let Some(line) = self.lines.get_mut(&event.object.key.resource) {
+                line.events.remove(&revision);
+                line.gone = revision;
+            }
         }
         while let Some((revision, _)) = self.frames.get_min() {
             let revision = *revision;
@@ -101,11 +121,23 @@ impl History {
         upto: Revision,
         max: usize,
     ) -> impl Iterator<Item = &Arc<Event>> {
-        let upto = upto.max(after);
-        self.events
-            .range((std::ops::Bound::Excluded(after), std::ops::Bound::Included(upto)))
-            .take(if upto == after { 0 } else { max })
-            .map(|(_, event)| event)
+        between(&self.events, after, upto).take(max)
+    }
+
+    /// As [`History::range`], of one resource; the revision behind which all is held if `after` is before it.
+    pub(crate) fn range_of(
+        &self,
+        resource: &GroupResource,
+        after: Revision,
+        upto: Revision,
+        max: usize,
+    ) -> Result<impl Iterator<Item = &Arc<Event>>, Revision> {
+        let line = self.lines.get(resource);
+        let gone = line.map_or(self.since, |line| line.gone);
+        if after < gone {
+            return Err(gone);
+        }
+        Ok(line.into_iter().flat_map(move |line| between(&line.events, after, upto)).take(max))
     }
 
     /// The newest events, at most `count` of them and `bytes` large, in order.
@@ -151,6 +183,16 @@ impl History {
         frame.revision = revision;
         Ok(frame)
     }
+}
+
+/// The events in `(after, upto]`.
+fn between(
+    events: &OrdMap<Revision, Arc<Event>>,
+    after: Revision,
+    upto: Revision,
+) -> impl Iterator<Item = &Arc<Event>> {
+    let range = (Bound::Excluded(after), Bound::Included(upto.max(after)));
+    events.range(range).take(if upto > after { usize::MAX } else { 0 }).map(|(_, event)| event)
 }
 
 fn cost(event: &Event) -> usize {

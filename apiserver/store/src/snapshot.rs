@@ -110,8 +110,9 @@ fn write_event(to: &mut Writer<'_>, event: &Event) -> io::Result<()> {
 }
 
 fn read_history(from: &mut Reader, store: &mut Store) -> Result<(), DecodeError> {
-    let mut history = History::new(store.history.limits());
     let count = from.size()?;
+    let since = store.frame.revision.saturating_sub(count as u64);
+    let mut history = History::new(store.history.limits(), since);
     for left in (0..count).rev() {
         let kind = match from.tag()? {
             ADDED => EventKind::Added,

@@ -29,7 +29,7 @@ impl Default for Store {
 impl Store {
     /// An empty store that keeps this much history.
     pub fn new(limits: Limits) -> Self {
-        Self { frame: Frame::default(), history: History::new(limits), sessions: Sessions::default() }
+        Self { frame: Frame::default(), history: History::new(limits, 0), sessions: Sessions::default() }
     }
 
     /// The number of mutations applied.

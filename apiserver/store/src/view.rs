@@ -106,6 +106,20 @@ impl View {
         Ok(self.inner.history.range(revision, self.revision(), max).cloned().collect())
     }
 
+    /// As [`View::events_after`], of one resource. [`Expired`] only if events of this resource are gone.
+    pub fn events_of(
+        &self,
+        resource: &GroupResource,
+        revision: Revision,
+        max: usize,
+    ) -> Result<Vec<Arc<Event>>, Expired> {
+        let current = self.revision();
+        match self.inner.history.range_of(resource, revision, current, max) {
+            Ok(events) => Ok(events.cloned().collect()),
+            Err(oldest) => Err(Expired { requested: revision, oldest, current }),
+        }
+    }
+
     /// The revision of the oldest event held; one more than the view's if there is none.
     pub fn oldest_event(&self) -> Revision {
         let next = self.revision().saturating_add(1);

@@ -84,6 +84,17 @@ async fn a_write_is_seen_and_survives_a_restart() {
 }
 
 #[tokio::test]
+async fn a_write_wakes_those_who_wait_for_its_resource_and_no_others() {
+    let replica = Replica::open(in_memory(&MemoryDisk::new())).await.unwrap();
+    let mut own = replica.changes(&key("a").resource);
+    let other = replica.changes(&GroupResource::new("", "others"));
+    replica.propose(create("a"), None).await.unwrap();
+    assert!(own.has_changed().unwrap() && !other.has_changed().unwrap());
+    assert_eq!(*own.borrow_and_update(), replica.view().revision());
+    replica.stop().await;
+}
+
+#[tokio::test]
 async fn a_write_bound_to_an_earlier_term_is_fenced() {
     let disk = MemoryDisk::new();
     let replica = Replica::open(in_memory(&disk)).await.unwrap();

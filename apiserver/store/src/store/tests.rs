@@ -238,3 +238,34 @@ fn history_is_bounded_by_count_and_by_bytes() {
     let held = store.view().events_after(store.view().oldest_event() - 1, 99).unwrap().len();
     assert!((5..10).contains(&held), "{held}");
 }
+
+#[test]
+fn what_a_busy_resource_pushes_out_is_not_missed_by_watchers_of_a_quiet_one() {
+    let limits = Limits { events: 10, ..Limits::default() };
+    let mut store = Store::new(limits);
+    run(&mut store, create("a", vec![]));
+    let leases = GroupResource::new("coordination.k8s.io", "leases");
+    let lease = ObjectKey::new(leases.clone(), "default", "l");
+    let object = bytes::Bytes::from_static(br#"{"metadata":{"name":"l"}}"#);
+    run(&mut store, Command::Create { key: lease, object, claims: vec![] });
+    let check = |store: &Store| {
+        let view = store.view();
+        let current = view.revision();
+        let expired = crate::event::Expired { requested: 0, oldest: 2, current };
+        assert_eq!(view.events_of(&leases, 0, 99), Err(expired), "its event is gone");
+        assert_eq!(view.events_of(&leases, 2, 99), Ok(vec![]), "nothing is missed");
+        assert!(view.events_of(&pods(), 2, 99).is_err(), "much is missed");
+        assert_eq!(view.events_of(&pods(), current - 4, 2).unwrap()[0].revision, current - 3);
+        assert_eq!(view.events_of(&pods(), current, 99), Ok(vec![]));
+    };
+    for _ in 0..20 {
+        run(&mut store, update("a", Precondition::default(), vec![]));
+    }
+    check(&store);
+    // A snapshot holds the newest events only: what came before it may have been of any resource.
+    let mut bytes = Vec::new();
+    store.encode(&mut bytes).unwrap();
+    let restored = Store::decode(bytes.into(), limits).unwrap().view();
+    assert!(restored.events_of(&leases, 2, 99).is_err());
+    assert_eq!(restored.events_of(&leases, restored.oldest_event() - 1, 99), Ok(vec![]));
+}
