@@ -48,8 +48,9 @@ impl Continuation {
     /// Reads a token; anything that is not one is a bad request.
     pub(crate) fn decode(text: &str) -> Result<Self, Failure> {
         let bad = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|e| bad(&e.to_string()))?;
-        let token: Token = serde_json::from_slice(&bytes).map_err(|e| bad(&e.to_string()))?;
+        let unreadable = "it is not one that this server gave out";
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| bad(unreadable))?;
+        let token: Token = serde_json::from_slice(&bytes).map_err(|_| bad(unreadable))?;
         if token.v != VERSION {
             return Err(bad("server does not recognize this encoded version"));
         }

@@ -1,5 +1,6 @@
 //! Pods: the phase they begin in, their QoS class, what their subresources change, and the grace they get.
 
+use litek8s_machinery::field::FieldError;
 use serde_json::{Value, json};
 
 use super::{Strategy, WriteContext};
@@ -41,6 +42,17 @@ impl Strategy for Pod {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Only `pods/binding` puts a pod on a node: an update that could would pass by who may bind.
+    fn validate(&self, cx: &WriteContext<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let moved =
+            |old: &Value| cx.subresource.is_empty() && object["spec"]["nodeName"] != old["spec"]["nodeName"];
+        if old.is_some_and(moved) {
+            let detail = "pod updates may not change `spec.nodeName`; a pod is put on a node by its binding subresource";
+            return vec![FieldError::forbidden("spec.nodeName", detail)];
+        }
+        Vec::new()
     }
 
     fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64> {

@@ -114,6 +114,10 @@ async fn a_pod_on_a_node_gets_its_grace() {
     assert_eq!(created.body["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
     assert_eq!(created.body["spec"]["serviceAccountName"], "default");
     let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
+    let moved = server
+        .patch(&format!("{path}/a"), "application/merge-patch+json", r#"{"spec": {"nodeName": "n1"}}"#)
+        .await;
+    assert_eq!((moved.code, moved.text.contains("spec.nodeName")), (422, true), "{}", moved.text);
     let bound = server.post(&format!("{path}/a/binding"), binding.clone()).await;
     assert_eq!(bound.code, 201, "{}", bound.text);
     assert_eq!(server.post(&format!("{path}/a/binding"), binding.clone()).await.code, 409);
