@@ -25,6 +25,8 @@ const VIPS: (usize, usize) = (127, 16);
 /// Figures of one server.
 struct Figures {
     creates: Vec<Throughput>,
+    /// Creates beside many watchers of another resource.
+    watched: Throughput,
     gets: Vec<Throughput>,
     applies: Throughput,
     list_ms: f64,
@@ -96,6 +98,8 @@ pub(crate) async fn api(report: &mut Report, binary: &Path, options: &Options) -
         let target = if create.connections == 64 { Target::AtLeast(5_000.0) } else { Target::None };
         create.report(report, "create of 1 KiB, durable", target, recorded.creates[index]);
     }
+    let what = format!("create beside {} watchers of Secrets", WATCHERS[1]);
+    figures.watched.report(report, &what, Target::None, None);
     for (index, get) in figures.gets.iter().enumerate() {
         get.report(report, "get", Target::None, recorded.gets[index]);
     }
@@ -115,19 +119,21 @@ pub(crate) async fn api(report: &mut Report, binary: &Path, options: &Options) -
         report.add(format!("watch delay p99, {watchers} watchers"), p99, "ms", target, of(|d| d.1));
     }
     report.add("resident memory after the load", server.resident_mib()?, "MiB", Target::None, Some(1_900.0));
-    many(&peer).await?;
-    report.add(
-        format!("resident memory with {MANY} ConfigMaps more of 1 KiB"),
-        server.resident_mib()?,
-        "MiB",
-        Target::None,
-        None,
-    );
     let restart = server.crash_and_start(binary).await?;
     report.add(
         "start to ready after a crash under that data",
         restart.as_secs_f64(),
         "s",
+        Target::None,
+        None,
+    );
+    drop(server);
+    let (server, _) = Server::start(binary).await?;
+    many(&server.target()?).await?;
+    report.add(
+        format!("resident memory with {MANY} ConfigMaps of 1 KiB"),
+        server.resident_mib()?,
+        "MiB",
         Target::None,
         None,
     );
@@ -170,6 +176,9 @@ async fn figures(peer: &Peer, options: &Options, meter: Meter) -> anyhow::Result
         let create = throughput::create(&path, connections);
         creates.push(throughput(peer, connections, span, create, meter).await?);
     }
+    let watches = fanout::quiet(peer, "/api/v1/secrets", WATCHERS[1]).await?;
+    let watched = throughput(peer, 64, span, throughput::create(&path, watches.len()), meter).await?;
+    drop(watches);
     for connections in CONNECTIONS {
         gets.push(throughput(peer, connections, span, throughput::get(&path), meter).await?);
     }
@@ -181,7 +190,7 @@ async fn figures(peer: &Peer, options: &Options, meter: Meter) -> anyhow::Result
         fanout_ms[index] = (delays.percentile(50), delays.percentile(99));
     }
     connection.call(Method::DELETE, &format!("/api/v1/namespaces/{namespace}"), "", Bytes::new()).await?;
-    Ok(Figures { creates, gets, applies, list_ms, fanout_ms })
+    Ok(Figures { creates, watched, gets, applies, list_ms, fanout_ms })
 }
 
 async fn throughput(

@@ -6,9 +6,10 @@ use anyhow::Context;
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
-use crate::client::Target as Peer;
+use crate::client::{Connection, Target as Peer};
 use crate::latency::Latencies;
 use crate::scenario::api::JSON;
 
@@ -72,6 +73,25 @@ pub(super) async fn run(peer: &Peer, path: &str, watchers: usize) -> anyhow::Res
     }
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     Ok(delays)
+}
+
+/// Watches that nothing happens in; they end when they are dropped.
+///
+/// # Errors
+/// When the server refuses one.
+pub(super) async fn quiet(
+    peer: &Peer,
+    path: &str,
+    watchers: usize,
+) -> anyhow::Result<Vec<(Connection, Incoming)>> {
+    let watch = format!("{path}?watch=true&resourceVersion={}", revision(peer, path).await?);
+    let mut open = Vec::new();
+    for _ in 0..watchers {
+        let mut connection = peer.connect().await?;
+        let body = connection.send(Method::GET, &watch, "", Bytes::new()).await?.into_body();
+        open.push((connection, body));
+    }
+    Ok(open)
 }
 
 async fn revision(peer: &Peer, path: &str) -> anyhow::Result<String> {
