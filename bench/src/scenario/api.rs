@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::Method;
+use http::{Method, StatusCode};
 
 use crate::client::{Connection, Target as Peer};
 use crate::processor::{Meter, Used};
@@ -189,7 +189,7 @@ async fn figures(peer: &Peer, options: &Options, meter: Meter) -> anyhow::Result
         let mut delays: Latencies = fanout::run(peer, &path, watchers).await?;
         fanout_ms[index] = (delays.percentile(50), delays.percentile(99));
     }
-    connection.call(Method::DELETE, &format!("/api/v1/namespaces/{namespace}"), "", Bytes::new()).await?;
+    remove(&mut connection, &namespace).await?;
     Ok(Figures { creates, watched, gets, applies, list_ms, fanout_ms })
 }
 
@@ -231,7 +231,7 @@ async fn vip_addresses(peer: &Peer) -> anyhow::Result<Duration> {
     let mut connection = peer.connect().await?;
     namespace(&mut connection, &name).await?;
     let took = throughput::exactly(peer, VIPS.1, VIPS.0, throughput::vip_address(&name)).await?;
-    connection.call(Method::DELETE, &format!("/api/v1/namespaces/{name}"), "", Bytes::new()).await?;
+    remove(&mut connection, &name).await?;
     Ok(took)
 }
 
@@ -258,8 +258,20 @@ async fn list(peer: &Peer, namespace: &str, objects: usize) -> anyhow::Result<f6
         latencies.record(begin.elapsed());
         anyhow::ensure!(body.len() > objects * 1024, "the list is shorter than its objects");
     }
-    connection.call(Method::DELETE, &format!("/api/v1/namespaces/{namespace}"), "", Bytes::new()).await?;
+    remove(&mut connection, &namespace).await?;
     Ok(latencies.percentile(50))
+}
+
+/// Deletes a namespace and waits until it is gone: the deletion of what was in it would slow the next figure.
+async fn remove(connection: &mut Connection, namespace: &str) -> anyhow::Result<()> {
+    let path = format!("/api/v1/namespaces/{namespace}");
+    connection.call(Method::DELETE, &path, "", Bytes::new()).await?;
+    let begin = Instant::now();
+    while connection.answer(Method::GET, &path, "", Bytes::new()).await?.0 != StatusCode::NOT_FOUND {
+        anyhow::ensure!(begin.elapsed() < Duration::from_secs(300), "{namespace} is still there after 300 s");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
 }
 
 /// The media type of a JSON body.
