@@ -6,6 +6,7 @@ mod lease;
 mod options;
 mod run;
 
+pub mod gateway;
 pub mod vip;
 
 pub use connect::InProcess;

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::connect::{self, InProcess};
 use crate::lease::Election;
 use crate::options::{Options, Settings};
-use crate::{install, vip};
+use crate::{gateway, install, vip};
 
 /// `litek8s controllers`: works while it holds the Lease, until `shutdown`.
 pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Result<()> {
@@ -38,7 +38,15 @@ pub async fn run_with_client(
         () = shutdown.cancelled() => return Ok(()),
         installed = install::definitions(&client, &settings) => installed?,
     }
-    vip::run(client, &settings, shutdown).await.context("the VIP controller")
+    // One that fails takes the other along.
+    let both = shutdown.child_token();
+    let _end = both.clone().drop_guard();
+    let vips = vip::run(client.clone(), &settings, both.clone());
+    let gateways = gateway::run(client, &settings, both.clone());
+    tokio::try_join!(async { vips.await.context("the VIP controller") }, async {
+        gateways.await.context("the gateway controller")
+    },)
+    .map(drop)
 }
 
 #[cfg(test)]

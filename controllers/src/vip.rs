@@ -3,7 +3,7 @@
 //! [`decide`] is pure: facts and what is remembered in, changes with their reasons out. Everything around it gathers the
 //! facts and does what the decision says.
 
-mod cidr;
+pub(crate) mod cidr;
 mod facts;
 
 mod config;
@@ -42,9 +42,13 @@ mod fixture;
 pub(crate) use control::run;
 pub use decide::decide;
 pub use decision::{Action, Decision, Note, NoteKind, Subject};
+pub(crate) use execute::brief;
 pub use facts::{
     AddressFact, ConfigFact, EndpointFact, Facts, NetworkFact, NodeFact, ServiceFact, Terminating,
 };
 pub use memory::Memory;
+pub(crate) use names::label;
+pub(crate) use recorder::Recorder;
 pub use refusal::Refusal;
 pub use report::{AddressReport, ConfigReport, NetworkReport, ServiceReport, Verdict};
+pub(crate) use status::condition;

@@ -50,6 +50,9 @@ pub const AGENT_LEASE_NAMESPACE: &str = "kube-system";
 pub const AGENT_LEASE_PREFIX: &str = "netwrangler-agent.";
 /// Annotation of an agent's Lease: the nodes whose VIPs do not answer it, separated by commas.
 pub const ANNOTATION_UNREACHABLE: &str = "netwrangler.dev/unreachable";
+/// Annotation of an agent's Lease: a JSON object of VipGateways, each with why the agent refuses it, or nothing when it
+/// applies it.
+pub const ANNOTATION_GATEWAYS: &str = "netwrangler.dev/gateways";
 
 /// The manager name unless the environment variable `NETWRANGLER_MANAGER_NAME` sets another.
 pub const DEFAULT_MANAGER: &str = "netwrangler";

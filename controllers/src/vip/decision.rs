@@ -84,6 +84,8 @@ pub enum Subject {
     Service(VipService, String),
     /// A VipNetwork.
     Network(String, String),
+    /// A VipGateway.
+    Gateway(String, String),
 }
 
 /// The reasons of Events.
@@ -101,6 +103,12 @@ pub enum NoteKind {
     VipConflict,
     /// A VipNetwork is not in force.
     NetworkDisabled,
+    /// Pods lead to a VipGateway's destination again.
+    GatewayReady,
+    /// No pod leads to a VipGateway's destination any more.
+    GatewayClosed,
+    /// No node can apply a VipGateway.
+    GatewayRefused,
 }
 
 impl NoteKind {
@@ -113,16 +121,22 @@ impl NoteKind {
             Self::VipReleaseUnanswered => "VipReleaseUnanswered",
             Self::VipConflict => "VipConflict",
             Self::NetworkDisabled => "NetworkDisabled",
+            Self::GatewayReady => "GatewayReady",
+            Self::GatewayClosed => "GatewayClosed",
+            Self::GatewayRefused => "GatewayRefused",
         }
     }
 
     /// Whether it is bad news.
     pub fn warning(self) -> bool {
         match self {
-            Self::VipAssigned | Self::VipMoved => false,
-            Self::VipUnplaced | Self::VipReleaseUnanswered | Self::VipConflict | Self::NetworkDisabled => {
-                true
-            }
+            Self::VipAssigned | Self::VipMoved | Self::GatewayReady => false,
+            Self::VipUnplaced
+            | Self::VipReleaseUnanswered
+            | Self::VipConflict
+            | Self::NetworkDisabled
+            | Self::GatewayClosed
+            | Self::GatewayRefused => true,
         }
     }
 }

@@ -98,6 +98,7 @@ fn event(note: &Note, now: Timestamp) -> Event {
     let (version, kind, namespace, name, uid) = match &note.subject {
         Subject::Service(key, uid) => ("v1".to_owned(), "Service", Some(&key.namespace), &key.name, uid),
         Subject::Network(name, uid) => (format!("{}/v1", names::GROUP), "VipNetwork", None, name, uid),
+        Subject::Gateway(name, uid) => (format!("{}/v1", names::GROUP), "VipGateway", None, name, uid),
     };
     let reason = note.kind.reason();
     let digest = Sha256::digest(format!("{uid}\n{reason}\n{}", note.message));

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::report::{ConfigReport, NetworkReport, ServiceReport, Verdict};
 
-fn condition(
+/// A condition; one that stays keeps the time it began.
+pub(crate) fn condition(
     kind: &str,
     verdict: &Verdict,
     generation: Option<i64>,

@@ -1,0 +1,265 @@
+//! The decision: one VipRoute for every pod that leads to a gateway's destination, and how each gateway stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use litek8s_crds::{VipRoute, VipRoutePod, VipRouteSpec, names};
+
+use super::facts::{AgentFact, Facts, GatewayFact, PodFact};
+use super::names as route_names;
+use super::verdict::{Action, Decision, GatewayReport};
+use crate::vip::{Note, NoteKind, Subject, Verdict, cidr, label};
+
+/// The rule of the main table has this priority: a gateway's rule has to come before.
+const MAIN_RULE: u32 = 32_766;
+/// The tables of the kernel: unspecified, default, main, local.
+const KERNEL_TABLES: [u32; 4] = [0, 253, 254, 255];
+
+/// What of a gateway's specification is used, as the kernel knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Terms {
+    destination: IpNet,
+    table: u32,
+    priority: u32,
+}
+
+/// Decides. `said` is what the decision before told.
+pub fn decide(facts: &Facts, said: &BTreeMap<String, String>) -> Decision {
+    let mut decision = Decision::default();
+    let mut wanted: BTreeMap<String, VipRoute> = BTreeMap::new();
+    let terms: BTreeMap<&str, Terms> =
+        facts.gateways.iter().filter_map(|gateway| Some((&*gateway.name, terms(gateway).ok()?))).collect();
+    let mut gateways: Vec<&GatewayFact> = facts.gateways.iter().collect();
+    gateways.sort_by_key(|gateway| &gateway.name);
+    for gateway in gateways {
+        let judged = judge(gateway, &terms);
+        let mut pods = 0;
+        if let Ok(terms) = &judged {
+            for pod in leading(gateway, terms, &facts.pods) {
+                let route = route(facts, gateway, terms, pod);
+                pods += 1;
+                wanted.insert(route.metadata.name.clone().unwrap_or_default(), route);
+            }
+        }
+        let report = report(facts, gateway, &judged, &terms, pods);
+        let before = said.get(&gateway.uid).or(gateway.said.as_ref());
+        if before != Some(&report.ready.reason) && !(before.is_none() && pods > 0) {
+            decision.notes.push(note(gateway, &report));
+        }
+        decision.said.insert(gateway.uid.clone(), report.ready.reason.clone());
+        decision.reports.push(report);
+    }
+    let there: BTreeSet<&str> = facts.routes.iter().map(|route| route.name.as_str()).collect();
+    let new = wanted.iter().filter(|(name, _)| !there.contains(name.as_str()));
+    decision.actions.extend(new.map(|(_, route)| Action::Create(Box::new(route.clone()))));
+    for route in facts.routes.iter().filter(|route| route.managed) {
+        if wanted.get(&route.name).is_some_and(|wanted| wanted.spec == route.spec) {
+            continue;
+        }
+        let gateway = facts.gateways.iter().any(|gateway| gateway.name == route.spec.gateway);
+        let why = if gateway { "its pod does not lead there" } else { "its gateway is gone" };
+        decision.actions.push(Action::Delete {
+            name: route.name.clone(),
+            uid: route.uid.clone(),
+            why: why.to_owned(),
+        });
+    }
+    decision
+}
+
+fn terms(gateway: &GatewayFact) -> Result<Terms, Verdict> {
+    let spec = &gateway.spec;
+    let refuse = |reason: &str, message: String| Verdict::new(false, reason, message);
+    let destination = cidr::network(&spec.destination_cidr)
+        .map(|network| network.trunc())
+        .filter(|network| network.prefix_len() > 0)
+        .ok_or_else(|| {
+            refuse(
+                "InvalidDestination",
+                format!("{} is no network a gateway can lead to", spec.destination_cidr),
+            )
+        })?;
+    let table = u32::try_from(spec.route_table).ok().filter(|table| !KERNEL_TABLES.contains(table));
+    let table =
+        table.ok_or_else(|| refuse("ReservedTable", format!("route table {} is not ours", spec.route_table)));
+    let priority = u32::try_from(spec.routing_priority).ok().filter(|number| (1..MAIN_RULE).contains(number));
+    let priority = priority.ok_or_else(|| {
+        refuse(
+            "PriorityOutOfRange",
+            format!("rule priority {} is not between 1 and {}", spec.routing_priority, MAIN_RULE - 1),
+        )
+    });
+    Ok(Terms { destination, table: table?, priority: priority? })
+}
+
+/// The terms of a gateway that can be applied somewhere, or why it cannot.
+fn judge(gateway: &GatewayFact, all: &BTreeMap<&str, Terms>) -> Result<Terms, Verdict> {
+    let own = terms(gateway)?;
+    let same = |other: &Terms| (other.destination, other.table) == (own.destination, own.table);
+    let twin = all.iter().find(|(name, other)| **name != gateway.name && same(other));
+    match twin {
+        Some((name, _)) => Err(Verdict::new(
+            false,
+            "Duplicate",
+            format!("VipGateway {name} has the same destination and route table; both are refused"),
+        )),
+        None => Ok(own),
+    }
+}
+
+/// The pods that lead to a gateway's destination. One that is being deleted leads there only while no other does.
+fn leading<'a>(gateway: &GatewayFact, terms: &Terms, pods: &'a [PodFact]) -> Vec<Leading<'a>> {
+    let wanted = &gateway.spec.pod_selector.match_labels;
+    let selected = |pod: &&PodFact| {
+        pod.running
+            && !wanted.is_empty()
+            && wanted.iter().all(|(key, value)| pod.labels.get(key) == Some(value))
+    };
+    let family = |address: &&IpAddr| address.is_ipv4() == terms.destination.addr().is_ipv4();
+    let found: Vec<Leading<'_>> = pods
+        .iter()
+        .filter(selected)
+        .filter_map(|pod| {
+            let address = *pod.addresses.iter().find(family)?;
+            Some(Leading { pod, node: pod.node.as_deref()?, address })
+        })
+        .collect();
+    let (leaving, staying): (Vec<_>, Vec<_>) = found.into_iter().partition(|found| found.pod.terminating);
+    if staying.is_empty() { leaving } else { staying }
+}
+
+struct Leading<'a> {
+    pod: &'a PodFact,
+    node: &'a str,
+    address: IpAddr,
+}
+
+/// The whole VipRoute, with labels and its owner.
+fn route(facts: &Facts, gateway: &GatewayFact, terms: &Terms, leading: Leading<'_>) -> VipRoute {
+    let spec = VipRouteSpec {
+        gateway: gateway.name.clone(),
+        pod: VipRoutePod { namespace: leading.pod.namespace.clone(), name: leading.pod.name.clone() },
+        pod_ip: leading.address.to_string(),
+        node: leading.node.to_owned(),
+        destination_cidr: terms.destination.to_string(),
+        route_table: terms.table,
+        routing_priority: terms.priority,
+    };
+    let mut labels = BTreeMap::from([(names::LABEL_MANAGED_BY.to_owned(), facts.manager.clone())]);
+    let mut full = BTreeMap::new();
+    for (key, value) in [
+        (names::LABEL_GATEWAY, &spec.gateway),
+        (names::LABEL_NAMESPACE, &spec.pod.namespace),
+        (names::LABEL_NODE_NAME, &spec.node),
+    ] {
+        let short = label(value);
+        if short != *value
+            && let Some((_, name)) = key.split_once('/')
+        {
+            full.insert(format!("{}{name}", names::ANNOTATION_FULL_PREFIX), value.clone());
+        }
+        labels.insert(key.to_owned(), short);
+    }
+    let owner = OwnerReference {
+        api_version: format!("{}/v1", names::GROUP),
+        kind: "VipGateway".to_owned(),
+        name: gateway.name.clone(),
+        uid: gateway.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    let metadata = ObjectMeta {
+        name: Some(route_names::route(&spec)),
+        labels: Some(labels),
+        annotations: (!full.is_empty()).then_some(full),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    VipRoute { metadata, spec }
+}
+
+fn report(
+    facts: &Facts,
+    gateway: &GatewayFact,
+    judged: &Result<Terms, Verdict>,
+    all: &BTreeMap<&str, Terms>,
+    pods: i64,
+) -> GatewayReport {
+    let answers = |agent: &AgentFact| agent.says.get(&gateway.name).cloned();
+    let applied = facts.agents.iter().filter(|agent| answers(agent) == Some(None)).count();
+    let refused: Vec<String> = facts
+        .agents
+        .iter()
+        .filter_map(|agent| Some(format!("{}: {}", agent.node, answers(agent)??)))
+        .collect();
+    let accepted = match judged {
+        Err(verdict) => verdict.clone(),
+        Ok(_) if applied == 0 && !refused.is_empty() => {
+            Verdict::new(false, "RefusedEverywhere", refused.join("; "))
+        }
+        Ok(_) => Verdict::new(true, "Accepted", ""),
+    };
+    let ready = match (accepted.good, pods) {
+        (false, _) => accepted.clone(),
+        (true, 0) => Verdict::new(
+            false,
+            "NoPod",
+            "no running pod leads there: its destination is unreachable on every node",
+        ),
+        (true, 1) => Verdict::new(true, "PodsReady", "1 pod leads there"),
+        (true, pods) => Verdict::new(true, "PodsReady", format!("{pods} pods lead there")),
+    };
+    let shadow = judged.as_ref().ok().and_then(|own| shadow(gateway, own, all));
+    let degraded = match (accepted.good && !refused.is_empty(), shadow) {
+        (true, _) => Verdict::new(true, "RefusedOnNodes", refused.join("; ")),
+        (false, Some(message)) => Verdict::new(true, "Shadowed", message),
+        (false, None) => Verdict::new(false, "AsExpected", ""),
+    };
+    GatewayReport {
+        name: gateway.name.clone(),
+        generation: gateway.generation,
+        accepted,
+        ready,
+        degraded,
+        pods,
+        nodes: (applied, facts.agents.len()),
+    }
+}
+
+/// The gateway whose rule takes all of this one's packets, if there is one: rules are tried by priority, however long
+/// their prefixes are.
+fn shadow(gateway: &GatewayFact, own: &Terms, all: &BTreeMap<&str, Terms>) -> Option<String> {
+    let before = |other: &Terms| {
+        other.destination.contains(&own.destination)
+            && other.table != own.table
+            && (other.priority, other.destination != own.destination) <= (own.priority, true)
+    };
+    let (name, other) = all.iter().find(|(name, other)| **name != gateway.name && before(other))?;
+    Some(match other.priority == own.priority {
+        true => format!(
+            "VipGateway {name} has the same rule priority: which of the two comes first is left to chance"
+        ),
+        false => format!(
+            "VipGateway {name} leads to {} with a lower rule priority: this one is never used",
+            other.destination
+        ),
+    })
+}
+
+fn note(gateway: &GatewayFact, report: &GatewayReport) -> Note {
+    let kind = match (report.ready.good, report.accepted.good) {
+        (true, _) => NoteKind::GatewayReady,
+        (false, true) => NoteKind::GatewayClosed,
+        (false, false) => NoteKind::GatewayRefused,
+    };
+    Note {
+        subject: Subject::Gateway(gateway.name.clone(), gateway.uid.clone()),
+        kind,
+        message: format!("{}: {}", gateway.spec.destination_cidr, report.ready.message),
+    }
+}
+
+#[cfg(test)]
+mod tests;
