@@ -72,19 +72,33 @@ pub(crate) fn sweep(name: &ClusterName, directory: &Directory) -> Result<usize> 
 /// Asks processes to end, waits, and kills those that do not.
 pub(crate) fn end_processes(processes: &[Running]) -> Result<()> {
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        for process in processes {
-            process.signal(signal)?;
-        }
-        let deadline = Instant::now() + GRACE;
-        while Instant::now() < deadline {
-            if !processes.iter().any(Running::alive) {
-                return Ok(());
-            }
-            std::thread::sleep(LOOK);
+        if ended_by(signal, processes)? {
+            return Ok(());
         }
     }
     let left: Vec<String> = processes.iter().filter(|p| p.alive()).map(|p| p.pid.to_string()).collect();
     if left.is_empty() { Ok(()) } else { bail!("processes {} do not end", left.join(", ")) }
+}
+
+/// Kills a process and waits until it is gone: a signal is only sent when `kill` returns, and who looks too soon
+/// takes a dying process for a running one.
+pub(crate) fn kill(process: Running) -> Result<()> {
+    if ended_by(Signal::SIGKILL, &[process])? { Ok(()) } else { bail!("process {} does not end", process.pid) }
+}
+
+/// Sends a signal and says whether all are gone in time.
+fn ended_by(signal: Signal, processes: &[Running]) -> Result<bool> {
+    for process in processes {
+        process.signal(signal)?;
+    }
+    let deadline = Instant::now() + GRACE;
+    while Instant::now() < deadline {
+        if !processes.iter().any(Running::alive) {
+            return Ok(true);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(false)
 }
 
 /// Ends what runs in a namespace and removes it.

@@ -139,7 +139,15 @@ impl Lab {
         state.process(role, &member.to_string()).cloned().with_context(|| format!("no {role:?} in {member}"))
     }
 
-    /// Sends a process a signal.
+    /// Kills a process without a warning, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When none was started, or it does not end.
+    pub fn kill(&self, role: Role, member: &Member) -> Result<()> {
+        down::kill(self.process(role, member)?.running)
+    }
+
+    /// Sends a process a signal; to end it for sure see [`Lab::kill`].
     ///
     /// # Errors
     /// When none was started.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, ensure};
 use litek8s_compat::{Cluster, eventually};
 use litek8s_lab::{Member, Role};
-use nix::sys::signal::Signal;
 
 /// How often the server is killed, and how many writers it has.
 const KILLS: usize = 3;
@@ -44,7 +43,7 @@ async fn every_acknowledged_write_survives_kill_nine() -> Result<()> {
             acknowledged.push(written.recv().context("the writers ended early")?);
         }
         // In the middle of whatever the writers are at.
-        cluster.lab.signal(Role::Apiserver, &Member::Server, Signal::SIGKILL)?;
+        cluster.lab.kill(Role::Apiserver, &Member::Server)?;
         stop.store(true, Ordering::SeqCst);
         for writer in writers {
             writer.join().map_err(|_| anyhow::anyhow!("a writer died"))?;
@@ -78,12 +77,7 @@ async fn a_deleted_object_stays_deleted_and_versions_only_grow() -> Result<()> {
         anyhow::Ok(text.parse::<u64>()?)
     };
     let before = version("kept")?;
-    cluster.lab.signal(Role::Apiserver, &Member::Server, Signal::SIGKILL)?;
-    let server = cluster.lab.process(Role::Apiserver, &Member::Server)?;
-    eventually("the killed server to be gone", || {
-        ensure!(!server.alive());
-        Ok(())
-    })?;
+    cluster.lab.kill(Role::Apiserver, &Member::Server)?;
     cluster.lab.revive_server().await?;
     ensure!(version("kept")? == before);
     let missing = kubectl.run(&["get", "cm", "gone"], "")?;

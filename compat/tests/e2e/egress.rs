@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use litek8s_compat::{Cluster, Counters, eventually};
 use litek8s_lab::{Member, Role};
-use nix::sys::signal::Signal;
 
 use super::manifests::{config, egress_service, endpoints, list, network};
 
@@ -83,7 +82,7 @@ async fn no_marked_packet_leaves_another_way_wherever_the_agent_dies() -> Result
         }
         // Not a wait for anything: the moment of the crash is what varies.
         std::thread::sleep(CRASH_STEP * u32::try_from(crash / 2)?);
-        cluster.lab.signal(Role::Agent, &node, Signal::SIGKILL)?;
+        cluster.lab.kill(Role::Agent, &node)?;
         cluster.lab.revive().await?;
     }
     cluster.kubectl.apply(&with)?;

@@ -3,7 +3,6 @@
 use anyhow::{Context, Result, bail, ensure};
 use litek8s_compat::{Background, Cluster, Counters, Traffic, eventually};
 use litek8s_lab::{Member, Role};
-use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::manifests::{config, endpoints, list, network, service};
@@ -140,12 +139,7 @@ async fn traffic_outlives_the_agent_and_its_restart_writes_nothing() -> Result<(
     eventually("an answer", || cluster.ask_from_outside(&url))?;
     let traffic = Traffic::start(&cluster, &Member::Outside, &url, Some("198.51.100.1"))?;
     traffic.await_answers(20)?;
-    let agent = cluster.lab.process(Role::Agent, &node)?;
-    agent.running.signal(Signal::SIGKILL)?;
-    eventually("the agent to be gone", || {
-        ensure!(!agent.alive());
-        Ok(())
-    })?;
+    cluster.lab.kill(Role::Agent, &node)?;
     traffic.await_answers(50)?;
 
     let links = cluster.start(&node, &["ip", "monitor", "link", "address", "route", "rule"])?;
