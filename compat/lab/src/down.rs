@@ -83,7 +83,11 @@ pub(crate) fn end_processes(processes: &[Running]) -> Result<()> {
 /// Kills a process and waits until it is gone: a signal is only sent when `kill` returns, and who looks too soon
 /// takes a dying process for a running one.
 pub(crate) fn kill(process: Running) -> Result<()> {
-    if ended_by(Signal::SIGKILL, &[process])? { Ok(()) } else { bail!("process {} does not end", process.pid) }
+    if ended_by(Signal::SIGKILL, &[process])? {
+        Ok(())
+    } else {
+        bail!("process {} does not end", process.pid)
+    }
 }
 
 /// Sends a signal and says whether all are gone in time.
