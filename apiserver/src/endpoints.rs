@@ -10,6 +10,7 @@ mod discovery;
 mod generation;
 mod get;
 mod input;
+pub(crate) mod internal;
 mod list;
 pub(crate) mod metadata;
 mod options;

@@ -16,6 +16,7 @@ pub mod kubeconfig;
 mod lifecycle;
 pub mod metrics;
 pub mod options;
+mod reconcile;
 pub mod registry;
 pub mod request;
 pub mod response;

@@ -24,6 +24,7 @@ use litek8s_store::{Command, Outcome, Rejection};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
+use crate::reconcile;
 use agenda::Agenda;
 use decide::Facts;
 use subject::Subject;
@@ -33,8 +34,13 @@ const IN_FLIGHT: usize = 32;
 /// How long after a proposal that failed its subject is looked at again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Looks after all objects until `over`; every write is bound to `term`.
+/// Looks after all objects until `over`, and runs the controllers of built-in kinds; every write is bound to `term`.
 pub(crate) async fn run(api: Arc<Api>, term: u64, over: CancellationToken) {
+    let controllers = reconcile::run(api.clone(), term, over.clone());
+    tokio::join!(look_after(api, term, over), controllers);
+}
+
+async fn look_after(api: Arc<Api>, term: u64, over: CancellationToken) {
     let mut applied = api.replica.applied();
     let mut lifecycle = Lifecycle { api, term, agenda: Agenda::default() };
     loop {

@@ -1,0 +1,109 @@
+//! Who selects what by labels, and what nobody controls: kept beside the store so that a changed pod is led to the few
+//! objects that care about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use litek8s_machinery::selector::{LabelSelector, Operator, Requirement};
+use litek8s_store::{Event, EventKind, Object};
+use serde_json::Value;
+
+use super::kind::Kind;
+use super::read;
+use super::subject::{Duty, Subject};
+
+/// The names of a namespace's objects that nobody controls, by kind.
+type Orphans = BTreeMap<(Kind, Arc<str>), BTreeSet<Arc<str>>>;
+/// The selectors of a controller's objects in a namespace.
+type Selectors = BTreeMap<(Duty, Arc<str>), BTreeMap<Arc<str>, LabelSelector>>;
+
+/// The index.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    selectors: Selectors,
+    orphans: Orphans,
+}
+
+impl Index {
+    /// Follows a change.
+    pub(super) fn follow(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Deleted => self.forget(&event.object),
+            EventKind::Added | EventKind::Modified => self.note(&event.object),
+        }
+    }
+
+    /// An object as it is now.
+    pub(super) fn note(&mut self, object: &Object) {
+        let Some(kind) = Kind::of_resource(&object.key.resource) else { return };
+        for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind && duty.adopts().is_some()) {
+            let selector = read::value(object).map(|value| selector(kind, &value["spec"]["selector"]));
+            let selectors = self.selectors.entry((duty, object.key.namespace.clone())).or_default();
+            selectors.insert(object.key.name.clone(), selector.unwrap_or_else(LabelSelector::nothing));
+        }
+        if !Duty::ALL.into_iter().any(|duty| duty.adopts() == Some(kind)) {
+            return;
+        }
+        if object.meta.controller().is_none() {
+            let names = self.orphans.entry((kind, object.key.namespace.clone())).or_default();
+            names.insert(object.key.name.clone());
+        } else {
+            self.forget_orphan(kind, object);
+        }
+    }
+
+    fn forget(&mut self, object: &Object) {
+        let Some(kind) = Kind::of_resource(&object.key.resource) else { return };
+        for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind) {
+            let place = (duty, object.key.namespace.clone());
+            if let Some(selectors) = self.selectors.get_mut(&place) {
+                selectors.remove(&object.key.name);
+                if selectors.is_empty() {
+                    self.selectors.remove(&place);
+                }
+            }
+        }
+        self.forget_orphan(kind, object);
+    }
+
+    fn forget_orphan(&mut self, kind: Kind, object: &Object) {
+        let place = (kind, object.key.namespace.clone());
+        if let Some(names) = self.orphans.get_mut(&place) {
+            names.remove(&object.key.name);
+            if names.is_empty() {
+                self.orphans.remove(&place);
+            }
+        }
+    }
+
+    /// What of a duty selects `object` for.
+    pub(super) fn selecting(&self, duty: Duty, object: &Object, mut each: impl FnMut(Subject)) {
+        let namespace = &object.key.namespace;
+        for (name, selector) in self.selectors.get(&(duty, namespace.clone())).into_iter().flatten() {
+            if selector.matches(&object.meta.labels) {
+                each(Subject { duty, namespace: namespace.clone(), name: name.clone() });
+            }
+        }
+    }
+
+    /// The names of what nobody controls.
+    pub(super) fn orphans(&self, kind: Kind, namespace: &str) -> impl Iterator<Item = &Arc<str>> + use<'_> {
+        self.orphans.get(&(kind, Arc::from(namespace))).into_iter().flatten()
+    }
+}
+
+/// The selector of an object: plain labels for the kinds of old, a LabelSelector for all others. One that selects
+/// everything or cannot be read selects nothing: no controller takes all pods of a namespace.
+pub(super) fn selector(kind: Kind, value: &Value) -> LabelSelector {
+    let selector =
+        if kind == Kind::ReplicationController { plain(value) } else { LabelSelector::from_json(value).ok() };
+    selector.filter(|selector| !selector.is_everything()).unwrap_or_else(LabelSelector::nothing)
+}
+
+fn plain(value: &Value) -> Option<LabelSelector> {
+    let labels = value.as_object()?.iter();
+    let requirements = labels.map(|(key, value)| {
+        Requirement::new(key, Operator::Equals, vec![value.as_str().unwrap_or_default().to_owned()])
+    });
+    Some(LabelSelector::new(requirements.collect::<Result<_, _>>().ok()?))
+}

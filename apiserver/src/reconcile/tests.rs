@@ -1,0 +1,288 @@
+//! Controllers acted out on a store without a server around it, by a clock that stands still until it is moved.
+
+mod server;
+
+use jiff::{SignedDuration, Timestamp};
+use litek8s_store::{Command, Entry, Object, ObjectKey, Outcome, Precondition, Store};
+use serde_json::{Value, json};
+
+use super::action::{Action, Failed};
+use super::agenda::Agenda;
+use super::facts::{Facts, decide};
+use super::kind::Kind;
+use super::read;
+use crate::endpoints::{metadata, refine};
+use crate::registry::Registry;
+
+/// A store and the controllers.
+pub(super) struct World {
+    store: Store,
+    registry: Registry,
+    agenda: Agenda,
+    pub(super) now: Timestamp,
+    made: usize,
+    /// Why no more pods are created.
+    pub(super) refusal: Option<&'static str>,
+    /// What was written since it was last looked at, as `create Pod`.
+    pub(super) written: Vec<String>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        Self {
+            store: Store::default(),
+            registry: Registry::new(),
+            agenda: Agenda::default(),
+            now: "2024-01-01T00:00:00Z".parse().unwrap(),
+            made: 0,
+            refusal: None,
+            written: Vec::new(),
+        }
+    }
+
+    fn propose(&mut self, command: Command) -> Outcome {
+        self.store.apply(1, Entry { session: 0, sequence: 0, acknowledged: 0, bound_term: None, command })
+    }
+
+    fn refined(&self, kind: Kind, mut value: Value) -> Value {
+        let (group, version, plural) = kind.path();
+        value["apiVersion"] = json!(kind.api_version());
+        value["kind"] = json!(kind.name());
+        refine(&self.registry.get(group, version, plural).unwrap().resource, &mut value);
+        value
+    }
+
+    /// Creates an object; its uid is `uid-NAME` unless it brings one.
+    pub(super) fn add(&mut self, kind: Kind, name: &str, object: Value) {
+        let mut object = object;
+        object["metadata"]["name"] = json!(name);
+        if object["metadata"]["namespace"].is_null() {
+            object["metadata"]["namespace"] = json!("default");
+        }
+        if object["metadata"]["uid"].is_null() {
+            object["metadata"]["uid"] = json!(format!("uid-{name}"));
+        }
+        self.create(kind, object).unwrap();
+    }
+
+    fn create(&mut self, kind: Kind, mut object: Value) -> Result<(), Failed> {
+        if let Some(message) = self.refusal.filter(|_| kind == Kind::Pod) {
+            return Err(Failed { reason: "FailedCreate", message: message.to_owned() });
+        }
+        self.made += 1;
+        let prefix = metadata::text(&object, "generateName").to_owned();
+        if metadata::text(&object, "name").is_empty() {
+            object["metadata"]["name"] = json!(format!("{prefix}{:03}", self.made));
+        }
+        let made = &mut object["metadata"];
+        if made["uid"].is_null() {
+            made["uid"] = json!(format!("uid-{}", self.made));
+        }
+        made["creationTimestamp"] = json!(metadata::time(self.now));
+        made["generation"] = json!(1);
+        let object = self.refined(kind, object);
+        let key = kind.key(metadata::text(&object, "namespace"), metadata::text(&object, "name"));
+        let command = Command::Create { key, object: object.to_string().into(), claims: Vec::new() };
+        match self.propose(command) {
+            Outcome::Rejected(rejection) => {
+                Err(Failed { reason: "FailedCreate", message: rejection.to_string() })
+            }
+            Outcome::Created(_) | Outcome::Updated(_) | Outcome::Deleted(_) | Outcome::Batch(_) => Ok(()),
+        }
+    }
+
+    fn replace(&mut self, key: ObjectKey, object: &Value, revision: Option<u64>) -> Outcome {
+        let precondition = Precondition { uid: None, revision };
+        let object = object.to_string().into();
+        self.propose(Command::Update { key, object, precondition, claims: Vec::new() })
+    }
+
+    fn update(&mut self, kind: Kind, subresource: &str, object: Value) {
+        let key = kind.key(metadata::text(&object, "namespace"), metadata::text(&object, "name"));
+        let current = self.store.view().get(&key).unwrap().clone();
+        let revision = metadata::text(&object, "resourceVersion").parse().unwrap();
+        let old = read::value(&current).unwrap();
+        let mut new = object;
+        let kept = if subresource == "status" { "spec" } else { "status" };
+        new[kept] = old[kept].clone();
+        let mut new = self.refined(kind, new);
+        if !read::same(&new["spec"], &old["spec"]) {
+            new["metadata"]["generation"] = json!(current.meta.generation + 1);
+        }
+        if current.meta.is_terminating() && metadata::finalizers(&new).is_empty() {
+            self.propose(Command::Delete { key, precondition: Precondition::at(revision) });
+            return;
+        }
+        assert!(!matches!(self.replace(key, &new, Some(revision)), Outcome::Rejected(_)));
+    }
+
+    /// Changes an object as a client would.
+    pub(super) fn edit(&mut self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
+        let key = kind.key("default", name);
+        let current = self.store.view().get(&key).unwrap().clone();
+        let old = read::value(&current).unwrap();
+        let mut new = old.clone();
+        change(&mut new);
+        if !read::same(&new["spec"], &old["spec"]) {
+            new["metadata"]["generation"] = json!(current.meta.generation + 1);
+        }
+        let new = self.refined(kind, new);
+        assert!(!matches!(self.replace(key, &new, None), Outcome::Rejected(_)));
+    }
+
+    /// Deletes an object: at once, or marked when a node or a finalizer holds it.
+    pub(super) fn delete(&mut self, kind: Kind, name: &str) {
+        let object = self.store.view().get(&kind.key("default", name)).unwrap().clone();
+        self.remove(&object);
+    }
+
+    fn remove(&mut self, object: &Object) {
+        let mut value = read::value(object).unwrap();
+        let held = !object.meta.finalizers.is_empty() || value["spec"]["nodeName"].is_string();
+        if held {
+            value["metadata"]["deletionTimestamp"] = json!(metadata::time(self.now));
+            self.replace(object.key.clone(), &value, None);
+        } else {
+            self.end(&object.key);
+        }
+    }
+
+    fn end(&mut self, key: &ObjectKey) {
+        self.propose(Command::Delete { key: key.clone(), precondition: Precondition::default() });
+    }
+
+    /// A pod that was marked is gone.
+    pub(super) fn gone(&mut self, kind: Kind, name: &str) {
+        self.end(&kind.key("default", name));
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>, only_status: bool) -> Option<Failed> {
+        for action in actions {
+            if only_status && !action.is_status() {
+                continue;
+            }
+            match action {
+                Action::Create { kind, object, .. } => {
+                    self.written.push(format!("create {}", kind.name()));
+                    if let Err(failed) = self.create(kind, object) {
+                        return Some(failed);
+                    }
+                }
+                Action::Update { kind, subresource, object, .. } => {
+                    self.written.push(format!("update {} {subresource}", kind.name()).trim_end().to_owned());
+                    self.update(kind, subresource, object);
+                }
+                Action::Delete { kind, object, .. } => {
+                    self.written.push(format!("delete {}", kind.name()));
+                    self.remove(&object);
+                }
+            }
+        }
+        None
+    }
+
+    /// Decides and acts until nothing is due at this time.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..5_000 {
+            let view = self.store.view();
+            self.agenda.follow(&view);
+            let Some(subject) = self.agenda.take(self.now) else { return };
+            let facts = Facts { view: &view, index: &self.agenda.index, now: self.now, failed: None };
+            let decision = decide(&facts, &subject);
+            let failed = self.carry_out(decision.actions, false);
+            if let Some(failed) = &failed {
+                let view = self.store.view();
+                self.agenda.follow(&view);
+                let facts =
+                    Facts { view: &view, index: &self.agenda.index, now: self.now, failed: Some(failed) };
+                let actions = decide(&facts, &subject).actions;
+                self.carry_out(actions, true);
+            }
+            self.agenda.done(subject, decision.again, failed.is_some(), self.now);
+        }
+        panic!("the controllers never come to rest: {:?}", &self.written[self.written.len() - 20..]);
+    }
+
+    /// Lets time pass and settles.
+    pub(super) fn pass(&mut self, seconds: i64) {
+        let end = self.now + SignedDuration::from_secs(seconds);
+        while let Some(wait) = self.agenda.wait(self.now) {
+            let next = self.now + SignedDuration::try_from(wait).unwrap();
+            if next > end {
+                break;
+            }
+            self.now = next;
+            self.settle();
+        }
+        self.now = end;
+        self.settle();
+    }
+
+    /// How long until something is due by time alone, in seconds.
+    pub(super) fn waits(&self) -> Option<u64> {
+        self.agenda.wait(self.now).map(|wait| wait.as_secs())
+    }
+
+    pub(super) fn find(&self, kind: Kind, name: &str) -> Option<Value> {
+        self.store.view().get(&kind.key("default", name)).map(|object| read::value(object).unwrap())
+    }
+
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Value {
+        self.find(kind, name).unwrap_or_else(|| panic!("no {} {name}", kind.name()))
+    }
+
+    pub(super) fn list(&self, kind: Kind) -> Vec<Value> {
+        self.store.view().list(kind.resource(), None).map(|object| read::value(object).unwrap()).collect()
+    }
+
+    pub(super) fn names(&self, kind: Kind) -> Vec<String> {
+        self.list(kind).iter().map(|object| metadata::text(object, "name").to_owned()).collect()
+    }
+
+    /// The pods become ready, on a node.
+    pub(super) fn run_pods(&mut self) {
+        for name in self.names(Kind::Pod) {
+            self.run_pod(&name);
+        }
+    }
+
+    pub(super) fn run_pod(&mut self, name: &str) {
+        let now = metadata::time(self.now);
+        let pod = self.get(Kind::Pod, name);
+        if pod["status"]["phase"] == "Running" || pod["metadata"]["deletionTimestamp"].is_string() {
+            return;
+        }
+        self.edit(Kind::Pod, name, |pod| {
+            if pod["spec"]["nodeName"].is_null() {
+                pod["spec"]["nodeName"] = json!("n1");
+            }
+            pod["status"]["phase"] = json!("Running");
+            pod["status"]["conditions"] =
+                json!([{"type": "Ready", "status": "True", "lastTransitionTime": now}]);
+        });
+    }
+
+    /// Nodes finish what was deleted and run what was created, and controllers act, until all is quiet.
+    pub(super) fn live(&mut self) {
+        for _ in 0..100 {
+            self.settle();
+            let before = self.store.view().revision();
+            self.run_pods();
+            for pod in self.list(Kind::Pod) {
+                if pod["metadata"]["deletionTimestamp"].is_string() && metadata::finalizers(&pod).is_empty() {
+                    self.gone(Kind::Pod, metadata::text(&pod, "name"));
+                }
+            }
+            self.settle();
+            if self.store.view().revision() == before {
+                return;
+            }
+        }
+        panic!("nodes and controllers never come to rest");
+    }
+}
+
+/// A pod template with these labels.
+pub(super) fn template(app: &str, image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": image}]}})
+}
