@@ -7,6 +7,7 @@ use litek8s_raft::Replica;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Admission;
+use crate::aggregation::Aggregation;
 use crate::authorization::Authorizer;
 use crate::metrics::ApiMetrics;
 use crate::registry::Registry;
@@ -48,6 +49,8 @@ pub struct Api {
     pub cluster_cidrs: Vec<IpNet>,
     /// Compiled policies and connections to webhooks.
     pub admission: Admission,
+    /// API groups that others serve.
+    pub aggregation: Aggregation,
     /// What is counted.
     pub metrics: ApiMetrics,
     /// Cancelled when the server drains: watches end.

@@ -1,6 +1,7 @@
 //! What is in the store before the first client comes: namespaces, roles and the API's own Service; made or completed
 //! by each new leader in one entry of the log.
 
+mod front_proxy;
 mod objects;
 mod roles;
 
@@ -57,6 +58,7 @@ pub async fn ensure(api: &Api, serving: SocketAddr, term: u64) -> Result<(), Boo
         .into_iter()
         .chain(roles::all())
         .chain(objects::api_service(api, serving))
+        .chain(front_proxy::extension_authentication(api))
         .collect();
     for _ in 0..ATTEMPTS {
         let commands = missing(api, &api.replica.view(), &wanted)?;

@@ -1,6 +1,7 @@
 //! The API server: one process that speaks Kubernetes over the replicated store; never kernel, never controllers.
 
 pub mod admission;
+pub mod aggregation;
 pub mod api;
 pub mod audit;
 pub mod authentication;
@@ -24,6 +25,7 @@ pub mod reviews;
 pub mod run;
 pub mod server;
 pub mod service_account;
+mod service_endpoints;
 pub mod strategy;
 pub mod version;
 pub mod watch;

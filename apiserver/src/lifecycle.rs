@@ -42,6 +42,7 @@ pub(crate) async fn run(api: Arc<Api>, term: u64, over: CancellationToken) {
 
 async fn look_after(api: Arc<Api>, term: u64, over: CancellationToken) {
     let mut applied = api.replica.applied();
+    let mut contents = api.aggregation.contents();
     let mut lifecycle = Lifecycle { api, term, agenda: Agenda::default() };
     loop {
         applied.borrow_and_update();
@@ -52,6 +53,10 @@ async fn look_after(api: Arc<Api>, term: u64, over: CancellationToken) {
         tokio::select! {
             () = over.cancelled() => return,
             changed = applied.changed() => if changed.is_err() { return },
+            changed = contents.changed() => match changed {
+                Ok(()) => lifecycle.agenda.put_back(subject::terminating(&lifecycle.api.replica.view())),
+                Err(_) => return,
+            },
             () = sleep(wake) => {}
         }
     }
@@ -77,7 +82,15 @@ impl Lifecycle {
         loop {
             let (view, table) = (self.api.replica.view(), self.api.registry.table());
             self.agenda.follow(&view, &table);
-            let facts = Facts { view: &view, table: &table, ca: &self.api.ca, now: self.api.clock.now() };
+            let contents = self.api.aggregation.contents().borrow().clone();
+            let aggregated = !self.api.aggregation.backends(&self.api.replica).is_empty();
+            let facts = Facts {
+                view: &view,
+                table: &table,
+                ca: &self.api.ca,
+                now: self.api.clock.now(),
+                aggregated: aggregated.then_some(&contents),
+            };
             let work = self.agenda.take(&facts);
             if work.is_empty() {
                 break;

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 pub use leader::{Access, OnLeader};
 
 use crate::admission::Admission;
+use crate::aggregation::{self, Aggregation};
 use crate::api::{Api, SystemClock};
 use crate::audit::Audit;
 use crate::authentication::InProcess;
@@ -50,10 +51,16 @@ pub struct Server {
 impl Server {
     /// Makes or reads the keys, recovers the store and opens the listeners.
     pub async fn open(options: Options) -> anyhow::Result<Self> {
+        let inherited = server::inherited().context("cannot use an inherited socket")?;
+        Self::open_on(options, inherited).await
+    }
+
+    /// As `open`, listening on these sockets as well: whoever gives them keeps them open between two servers.
+    pub async fn open_on(options: Options, inherited: Vec<TcpListener>) -> anyhow::Result<Self> {
         check(&options)?;
         litek8s_daemon::files::private_directory(&options.data_dir)
             .with_context(|| format!("cannot make {}", options.data_dir.display()))?;
-        let listeners = listen(&options)?;
+        let listeners = listen(&options, inherited)?;
         // First of all that is written: the store's lock keeps a second server out of the directory.
         let replica = Replica::open(Config::new(&options.data_dir, options.node_name()))
             .await
@@ -84,6 +91,7 @@ impl Server {
             service_cidrs: options.service_cidr.clone(),
             cluster_cidrs: options.cluster_cidr.clone(),
             admission: Admission::default(),
+            aggregation: Aggregation::open(identities.directory(), std::time::SystemTime::now())?,
             metrics,
             shutdown: CancellationToken::new(),
         });
@@ -135,6 +143,8 @@ impl Server {
         };
         background.spawn(lead.run(stop.clone()));
         background.spawn(identities.renew(serving, stop.clone()));
+        background.spawn(aggregation::renew(stack.api.clone(), stop.clone()));
+        background.spawn(aggregation::learn(stack.api.clone(), stop.clone()));
         background.spawn(extensions::follow(stack.api.clone(), stop.clone()));
         shutdown.cancelled().await;
         stop_in_order(&options, &stack.health, &stack.api, &drain, &connections, &stop).await;
@@ -192,11 +202,11 @@ fn check(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn listen(options: &Options) -> anyhow::Result<Vec<TcpListener>> {
+fn listen(options: &Options, inherited: Vec<TcpListener>) -> anyhow::Result<Vec<TcpListener>> {
     let bind =
         |address: &SocketAddr| server::bind(*address).with_context(|| format!("cannot listen on {address}"));
     let mut listeners = options.listen.iter().map(bind).collect::<anyhow::Result<Vec<_>>>()?;
-    listeners.extend(server::inherited().context("cannot use an inherited socket")?);
+    listeners.extend(inherited);
     Ok(listeners)
 }
 

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "server/aggregation.rs"]
+mod aggregation;
 #[path = "server/audit.rs"]
 mod audit;
+#[path = "server/backend.rs"]
+mod backend;
 #[path = "server/certificates.rs"]
 mod certificates;
 #[path = "server/client.rs"]
@@ -14,6 +18,8 @@ mod conformance;
 mod crowding;
 #[path = "server/protobuf.rs"]
 mod protobuf;
+#[path = "server/restart.rs"]
+mod restart;
 
 use client::{Client, Running, json_of};
 use http::{Method, StatusCode};

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::gvk::GroupVersion;
 use crate::resource::{Resource, Subresource};
 
-pub use aggregated::aggregated;
-pub use version::{compare as compare_versions, group_priority};
+pub use aggregated::{aggregated, aggregated_resources};
+pub use version::{compare as compare_versions, group_priority, priorities};
 
 /// `/api`: the versions of the core group. `server` is the address clients see, as in `192.0.2.1:6443`.
 pub fn core_versions(server: &str) -> Value {

@@ -18,6 +18,7 @@ use super::attributes::{Attributes, converted};
 use super::compiled::Compiled;
 use crate::response::Failure;
 
+pub(crate) use client::system_bundle;
 pub(crate) use definition::{WebhookConfigurations, check_config};
 use hook::{Hook, Problem};
 pub(crate) use target::Target;

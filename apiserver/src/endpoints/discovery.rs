@@ -33,28 +33,29 @@ pub(crate) fn serve(api: &Arc<Api>, ctx: &RequestContext, parts: &Parts) -> Resp
         // Clients that want protobuf fall back to JSON, but never notice JSON in an answer to their protobuf request.
         return response::status(&Status::not_acceptable(&[JSON]), Output::JSON);
     }
-    let table = api.registry.table();
+    let shown = api.aggregation.documents(api);
+    let table = &shown.table;
     let trimmed = ctx.info.path.trim_matches('/');
     let path: Vec<&str> = trimmed.split('/').collect();
     let found = match path.as_slice() {
         ["api"] if wants_aggregated(&parts.headers) => {
-            tagged(&parts.headers, table.aggregated(true), AGGREGATED)
+            tagged(&parts.headers, shown.aggregated(true), AGGREGATED)
         }
         ["apis"] if wants_aggregated(&parts.headers) => {
-            tagged(&parts.headers, table.aggregated(false), AGGREGATED)
+            tagged(&parts.headers, shown.aggregated(false), AGGREGATED)
         }
         ["api"] => {
             Some(response::value(StatusCode::OK, output, &discovery::core_versions(host(&parts.headers))))
         }
-        ["apis"] => plain(output, Some(table.group_list())),
-        ["apis", group] => table.group(group).map(|value| response::value(StatusCode::OK, output, &value)),
+        ["apis"] => plain(output, Some(shown.group_list())),
+        ["apis", group] => shown.group(group).map(|value| response::value(StatusCode::OK, output, &value)),
         ["api", version] => plain(output, table.resource_list("", version)),
         ["apis", group, version] => plain(output, table.resource_list(group, version)),
-        ["openapi", "v2"] if gnostic => tagged(&parts.headers, table.openapi_v2_protobuf(), GNOSTIC_ANSWER),
-        ["openapi", "v2"] => tagged(&parts.headers, table.openapi_v2(), JSON),
-        ["openapi", "v3"] => tagged(&parts.headers, table.openapi_index(), JSON),
-        ["openapi", "v3", "api", version] => schema(ctx, parts, &table, "", version),
-        ["openapi", "v3", "apis", group, version] => schema(ctx, parts, &table, group, version),
+        ["openapi", "v2"] if gnostic => tagged(&parts.headers, shown.openapi_v2_protobuf(), GNOSTIC_ANSWER),
+        ["openapi", "v2"] => tagged(&parts.headers, shown.openapi_v2(), JSON),
+        ["openapi", "v3"] => tagged(&parts.headers, shown.openapi_index(), JSON),
+        ["openapi", "v3", "api", version] => schema(ctx, parts, table, "", version),
+        ["openapi", "v3", "apis", group, version] => schema(ctx, parts, table, group, version),
         _ => None,
     };
     found.unwrap_or_else(|| response::status(&Status::unknown_resource(), output))

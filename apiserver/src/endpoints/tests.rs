@@ -62,6 +62,8 @@ impl Server {
             service_cidrs: vec!["10.43.0.0/16".parse().unwrap()],
             cluster_cidrs: vec!["10.42.0.0/16".parse().unwrap()],
             admission: crate::admission::Admission::default(),
+            aggregation: crate::aggregation::Aggregation::open(dir.path(), std::time::SystemTime::now())
+                .unwrap(),
             metrics: ApiMetrics::default(),
             shutdown: tokio_util::sync::CancellationToken::new(),
         });

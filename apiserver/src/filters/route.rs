@@ -56,6 +56,9 @@ impl Stack {
         if reviews::handles(&ctx.info) {
             return reviews::serve(&self.api, &ctx, request).await;
         }
+        if let Some(backend) = self.api.aggregation.backend_of(&self.api.replica, &ctx.info) {
+            return backend.proxy(&self.api, &ctx, request).await.unwrap_or_else(|status| failure(&status));
+        }
         let path = ctx.info.path.as_str();
         let api = ctx.info.is_resource_request
             || ["/api", "/apis", "/openapi/v2", "/openapi/v3"].iter().any(|prefix| {

@@ -5,6 +5,7 @@ use litek8s_store::{Command, View};
 
 use super::subject::Subject;
 use super::{definition, garbage, namespace, namespace_defaults};
+use crate::aggregation::Contents;
 use crate::registry::Table;
 
 /// What a decision looks at.
@@ -14,6 +15,8 @@ pub(super) struct Facts<'a> {
     /// The cluster's CA, PEM.
     pub(super) ca: &'a str,
     pub(super) now: Timestamp,
+    /// What aggregated servers have of namespaces that end; `None` when there are no such servers.
+    pub(super) aggregated: Option<&'a Contents>,
 }
 
 /// What is to be done about a subject now. Doing it changes the subject so that the same is not decided again.

@@ -9,6 +9,7 @@ use super::decide::Facts;
 use super::edit;
 use super::removal::{Propagation, remove};
 use super::subject::namespace_key;
+use crate::aggregation::Content;
 use crate::endpoints::metadata;
 
 /// The finalizer in `spec` that stands for the content.
@@ -30,11 +31,19 @@ pub(super) fn decide(facts: &Facts<'_>, name: &str) -> Vec<Command> {
     if !finalizers.iter().any(|f| f == FINALIZER) {
         return Vec::new();
     }
+    let aggregated = match facts.aggregated {
+        None => Some(Content::default()),
+        Some(contents) => contents.get(&namespace.meta.uid).cloned(),
+    };
     if content.is_empty() {
+        let Some(aggregated) = aggregated.as_ref().filter(|aggregated| !aggregated.holds()) else {
+            set_conditions(&mut value, &Remaining::of(&content, aggregated.as_ref()), facts);
+            return edit::update(namespace, &value).into_iter().collect();
+        };
         let left: Vec<Value> = finalizers.into_iter().filter(|f| f != FINALIZER).collect();
         let held = !left.is_empty();
         metadata::object(&mut value, "spec")["finalizers"] = Value::Array(left);
-        set_conditions(&mut value, &Remaining::default(), facts);
+        set_conditions(&mut value, &Remaining::of(&content, Some(aggregated)), facts);
         return edit::finish(namespace, &value, held).into_iter().collect();
     }
     let is_pod =
@@ -45,7 +54,7 @@ pub(super) fn decide(facts: &Facts<'_>, name: &str) -> Vec<Command> {
         first.iter().filter_map(|object| remove(facts, object, Propagation::Background)).collect();
     // What goes at once need not be counted: the last of it comes back here.
     if commands.is_empty() {
-        set_conditions(&mut value, &Remaining::of(&content), facts);
+        set_conditions(&mut value, &Remaining::of(&content, aggregated.as_ref()), facts);
         commands.extend(edit::update(namespace, &value));
     }
     commands
@@ -62,11 +71,16 @@ fn content<'a>(facts: &Facts<'a>, name: &str) -> Vec<&'a Object> {
 struct Remaining {
     resources: BTreeMap<String, usize>,
     finalizers: BTreeMap<String, usize>,
+    /// Group versions of aggregated servers of which nothing is known.
+    unknown: Vec<String>,
+    /// What aggregated servers did not delete.
+    failed: Vec<String>,
 }
 
 impl Remaining {
-    fn of(content: &[&Object]) -> Self {
-        let mut remaining = Remaining::default();
+    fn of(content: &[&Object], aggregated: Option<&Content>) -> Self {
+        let Content { unknown, failed, remaining } = aggregated.cloned().unwrap_or_default();
+        let mut remaining = Remaining { resources: remaining, unknown, failed, ..Remaining::default() };
         for object in content {
             *remaining.resources.entry(object.key.resource.to_string()).or_default() += 1;
             for finalizer in &object.meta.finalizers {
@@ -86,24 +100,38 @@ fn set_conditions(namespace: &mut Value, remaining: &Remaining, facts: &Facts<'_
     let (resources, finalizers) =
         (counted(&remaining.resources, "has"), counted(&remaining.finalizers, "in"));
     let states = [
-        (
-            "NamespaceDeletionDiscoveryFailure",
-            false,
-            "ResourcesDiscovered",
-            "All resources successfully discovered".to_owned(),
-        ),
+        if remaining.unknown.is_empty() {
+            (
+                "NamespaceDeletionDiscoveryFailure",
+                false,
+                "ResourcesDiscovered",
+                "All resources successfully discovered".to_owned(),
+            )
+        } else {
+            let (count, list) = (remaining.unknown.len(), remaining.unknown.join(", "));
+            let message = format!(
+                "Discovery failed for some groups, {count} failing: unable to retrieve the complete list of server APIs: {list}"
+            );
+            ("NamespaceDeletionDiscoveryFailure", true, "DiscoveryFailed", message)
+        },
         (
             "NamespaceDeletionGroupVersionParsingFailure",
             false,
             "ParsedGroupVersions",
             "All legacy kube types successfully parsed".to_owned(),
         ),
-        (
-            "NamespaceDeletionContentFailure",
-            false,
-            "ContentDeleted",
-            "All content successfully deleted, may be waiting on finalization".to_owned(),
-        ),
+        if remaining.failed.is_empty() {
+            (
+                "NamespaceDeletionContentFailure",
+                false,
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization".to_owned(),
+            )
+        } else {
+            let (count, list) = (remaining.failed.len(), remaining.failed.join(", "));
+            let message = format!("Failed to delete all resource types, {count} remaining: {list}");
+            ("NamespaceDeletionContentFailure", true, "ContentDeletionFailed", message)
+        },
         if resources.is_empty() {
             (
                 "NamespaceContentRemaining",

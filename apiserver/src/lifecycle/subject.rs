@@ -33,6 +33,13 @@ pub(super) fn namespace_key(name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("", "namespaces"), "", name)
 }
 
+/// The namespaces that end.
+pub(super) fn terminating(view: &View) -> BTreeSet<Subject> {
+    let all = view.list(&GroupResource::new("", "namespaces"), None);
+    let ending = all.filter(|namespace| namespace.meta.is_terminating());
+    ending.map(|namespace| Subject::Namespace(namespace.key.name.clone())).collect()
+}
+
 /// What an object that is there makes due.
 pub(super) fn of_object(object: &Object, due: &mut BTreeSet<Subject>) {
     if !object.meta.owners.is_empty() || waits_for_collector(object) {

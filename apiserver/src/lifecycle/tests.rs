@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use super::agenda::Agenda;
 use super::decide::Facts;
+use std::collections::BTreeMap;
+
+use crate::aggregation::{Content, Contents};
 use crate::registry::Registry;
 
 /// A store and what the leader does to it.
@@ -14,13 +17,14 @@ struct World {
     registry: Registry,
     agenda: Agenda,
     now: Timestamp,
+    aggregated: Option<Contents>,
 }
 
 impl World {
     fn new() -> Self {
         let (registry, agenda) = (Registry::new(), Agenda::default());
-        let mut world =
-            World { store: Store::default(), registry, agenda, now: "2024-01-01T00:00:00Z".parse().unwrap() };
+        let now = "2024-01-01T00:00:00Z".parse().unwrap();
+        let mut world = World { store: Store::default(), registry, agenda, now, aggregated: None };
         world.put("v1", "Namespace", "", "default", json!({"spec": {"finalizers": ["kubernetes"]}}));
         world.settle();
         world
@@ -86,7 +90,13 @@ impl World {
         for round in 0..100 {
             let (view, table) = (self.store.view(), self.registry.table());
             self.agenda.follow(&view, &table);
-            let facts = Facts { view: &view, table: &table, ca: "CA", now: self.now };
+            let facts = Facts {
+                view: &view,
+                table: &table,
+                ca: "CA",
+                now: self.now,
+                aggregated: self.aggregated.as_ref(),
+            };
             let work = self.agenda.take(&facts);
             if work.is_empty() {
                 return round;
@@ -305,6 +315,38 @@ fn a_namespace_says_what_it_waits_for_and_pods_go_before_the_rest() {
     world.propose(Command::Delete { key, precondition: Precondition::default() });
     world.settle();
     assert!(world.get("v1", "Namespace", "", "team").is_none());
+}
+
+#[test]
+fn a_namespace_waits_for_backends_that_are_there_and_names_those_that_are_not() {
+    let mut world = World::new();
+    world.aggregated = Some(Contents::new());
+    end_namespace(&mut world, "prod");
+    world.settle();
+    let condition = |world: &World, ty: &str| {
+        let namespace = world.get("v1", "Namespace", "", "prod").unwrap();
+        let all = namespace["status"]["conditions"].as_array().unwrap().clone();
+        all.into_iter().find(|condition| condition["type"] == ty).unwrap()
+    };
+    assert_eq!(condition(&world, "NamespaceContentRemaining")["status"], "False");
+
+    let look = |world: &mut World, content: Content| {
+        world.aggregated = Some(Contents::from([("uid-prod".to_owned(), content)]));
+        world.agenda.put_back(super::subject::terminating(&world.store.view()));
+        world.settle();
+    };
+    let unknown = vec!["things.example.com/v1: dead".to_owned()];
+    let remaining = BTreeMap::from([("things.example.com".to_owned(), 2)]);
+    look(&mut world, Content { unknown: unknown.clone(), remaining, ..Content::default() });
+    let discovery = condition(&world, "NamespaceDeletionDiscoveryFailure");
+    assert_eq!((&discovery["status"], &discovery["reason"]), (&json!("True"), &json!("DiscoveryFailed")));
+    assert!(discovery["message"].as_str().unwrap().ends_with("server APIs: things.example.com/v1: dead"));
+    let text = "Some resources are remaining: things.example.com has 2 resource instances";
+    assert_eq!(condition(&world, "NamespaceContentRemaining")["message"], text);
+    look(&mut world, Content { failed: vec!["refused".to_owned()], ..Content::default() });
+    assert_eq!(condition(&world, "NamespaceDeletionContentFailure")["reason"], "ContentDeletionFailed");
+    look(&mut world, Content { unknown, ..Content::default() });
+    assert_eq!(world.get("v1", "Namespace", "", "prod"), None, "a dead backend holds nothing up");
 }
 
 #[test]

@@ -22,11 +22,11 @@ pub struct Document {
 }
 
 impl Document {
-    fn of(value: &Value) -> Self {
+    pub(crate) fn of(value: &Value) -> Self {
         Self::of_bytes(value.to_string().into())
     }
 
-    fn of_bytes(bytes: Bytes) -> Self {
+    pub(crate) fn of_bytes(bytes: Bytes) -> Self {
         let hash = Sha512::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
         Self { bytes, hash }
     }

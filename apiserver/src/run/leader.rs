@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::Api;
 use crate::authentication::InProcess;
 use crate::health::Health;
-use crate::{authorization, bootstrap, certificates, lifecycle};
+use crate::{aggregation, authorization, bootstrap, certificates, lifecycle};
 
 /// How long to wait before the first objects are tried again.
 const RETRY: Duration = Duration::from_millis(200);
@@ -89,6 +89,8 @@ impl Leader {
         tasks.spawn(authorization::aggregate_cluster_roles(self.api.replica.clone(), term, over.clone()));
         tasks.spawn(lifecycle::run(self.api.clone(), term, over.clone()));
         tasks.spawn(certificates::run(self.api.clone(), self.authority.clone(), term, over.clone()));
+        tasks.spawn(aggregation::look_after(self.api.clone(), term, over.clone()));
+        tasks.spawn(aggregation::empty_namespaces(self.api.clone(), over.clone()));
         let token = self.in_process.for_term(term);
         if let Some(on_leader) = &self.on_leader {
             let access = Access {

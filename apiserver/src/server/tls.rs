@@ -47,7 +47,8 @@ impl ResolvesServerCert for ServingCertificate {
     }
 }
 
-fn certified_key(identity: &Identity) -> Result<CertifiedKey, TlsError> {
+/// Certificate and key as rustls wants them.
+pub(crate) fn certified_key(identity: &Identity) -> Result<CertifiedKey, TlsError> {
     let chain =
         CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;

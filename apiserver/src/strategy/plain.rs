@@ -11,6 +11,7 @@ use super::pod::Pod;
 use super::rbac::Rbac;
 use super::service::Service;
 use crate::admission::{Policies, WebhookConfigurations};
+use crate::aggregation::ApiServices;
 use crate::certificates::CertificateRequests;
 use crate::extensions::Definitions;
 
@@ -39,6 +40,7 @@ pub(crate) fn for_builtin(resource: &Resource) -> Arc<dyn Strategy> {
         ("", "services") => Arc::new(Service),
         ("", "configmaps" | "secrets") => Arc::new(Config { secret: *resource.plural == *"secrets" }),
         ("apiextensions.k8s.io", "customresourcedefinitions") => Arc::new(Definitions::default()),
+        ("apiregistration.k8s.io", "apiservices") => Arc::new(ApiServices),
         ("rbac.authorization.k8s.io", _) => Arc::new(Rbac),
         ("certificates.k8s.io", "certificatesigningrequests") => Arc::new(CertificateRequests),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => Arc::new(Policies),

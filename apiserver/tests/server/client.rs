@@ -51,19 +51,44 @@ impl Running {
         Self::start_in(Arc::new(directory), "127.0.0.1:0".parse().unwrap(), None, flags).await
     }
 
+    /// As `start`, with further flags.
+    pub(crate) async fn start_with_flags(flags: &[&str]) -> Self {
+        Self::start_over(tempfile::tempdir().unwrap(), flags).await
+    }
+
+    /// As `start`, on a socket that outlives the server, over its own or an earlier server's directory.
+    pub(crate) async fn start_on(
+        listener: &std::net::TcpListener,
+        directory: Option<Arc<tempfile::TempDir>>,
+    ) -> Self {
+        let directory = directory.unwrap_or_else(|| Arc::new(tempfile::tempdir().unwrap()));
+        let inherited = listener.try_clone().unwrap();
+        inherited.set_nonblocking(true).unwrap();
+        let inherited = vec![tokio::net::TcpListener::from_std(inherited).unwrap()];
+        let options = Self::options(&directory, "127.0.0.1:0", &[]);
+        Self::ready(directory, Server::open_on(options, inherited).await.unwrap(), None).await
+    }
+
     async fn start_in(
         directory: Arc<tempfile::TempDir>,
         listen: SocketAddr,
         on_leader: Option<OnLeader>,
         further: &[&str],
     ) -> Self {
+        let options = Self::options(&directory, &listen.to_string(), further);
+        Self::ready(directory, Server::open(options).await.unwrap(), on_leader).await
+    }
+
+    fn options(directory: &tempfile::TempDir, listen: &str, further: &[&str]) -> Options {
         let data = directory.path().join("data");
-        let listen = listen.to_string();
         let flags =
-            ["litek8s", "--data-dir", data.to_str().unwrap(), "--listen", &listen, "--node-name", "server"];
+            ["litek8s", "--data-dir", data.to_str().unwrap(), "--listen", listen, "--node-name", "server"];
         let flags = flags.iter().chain(further);
         let Flags { options } = clap::Parser::try_parse_from(flags).unwrap();
-        let server = Server::open(options).await.unwrap();
+        options
+    }
+
+    async fn ready(directory: Arc<tempfile::TempDir>, server: Server, on_leader: Option<OnLeader>) -> Self {
         let address = server.addresses()[0];
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(server.run(on_leader, shutdown.clone()));
@@ -81,6 +106,11 @@ impl Running {
     pub(crate) async fn stop(self) {
         self.shutdown.cancel();
         self.task.await.unwrap().unwrap();
+    }
+
+    /// Tells it to stop, without waiting for the end.
+    pub(crate) fn begin_stop(&self) {
+        self.shutdown.cancel();
     }
 
     /// Stops it and starts another one over its directory and port.
@@ -111,6 +141,11 @@ impl Running {
     /// The token that nodes join with.
     pub(crate) fn agent_token(&self) -> JoinToken {
         self.file("agent-token").parse().unwrap()
+    }
+
+    /// The cluster's CA.
+    pub(crate) fn ca(&self) -> String {
+        self.file("pki/ca.crt")
     }
 
     /// The administrator's certificate.
@@ -150,7 +185,7 @@ impl Running {
         http2: bool,
     ) -> std::io::Result<Client> {
         let mut roots = rustls::RootCertStore::empty();
-        roots.add(der_of_pem(&self.file("pki/ca.crt")).unwrap().into()).unwrap();
+        roots.add(der_of_pem(&self.ca()).unwrap().into()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -246,6 +281,37 @@ impl Client {
         self.with_header("authorization", &format!("Bearer {token}"))
     }
 
+    /// Sends bodies as this media type.
+    pub(crate) fn with_content(&self, media: &str) -> Self {
+        self.with_header("content-type", media)
+    }
+
+    /// Asks until the answer is as it should be; the answer.
+    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        for _ in 0..600 {
+            last = self.get(path).await.json();
+            if wanted(&last) {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{path} stays as it is: {last}")
+    }
+
+    /// Asks until the text is as it should be; the text.
+    pub(crate) async fn until_text(&self, path: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let mut last = String::new();
+        for _ in 0..600 {
+            last = self.get(path).await.text();
+            if wanted(&last) {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{path} stays as it is: {last}")
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, None).await
     }
@@ -275,8 +341,9 @@ impl Client {
         let mut request = Request::builder().method(method).uri(uri).header("host", "kubernetes.default.svc");
         request.headers_mut().unwrap().extend(self.headers.clone());
         let body = body.map(|value| value.to_string()).unwrap_or_default();
-        let request =
-            request.header("content-type", "application/json").body(Full::new(Bytes::from(body))).unwrap();
+        let headers = request.headers_mut().unwrap();
+        headers.entry("content-type").or_insert_with(|| "application/json".parse().unwrap());
+        let request = request.body(Full::new(Bytes::from(body))).unwrap();
         let mut sender = self.sender.lock().await;
         match &mut *sender {
             Sender::One(sender) => {

@@ -61,3 +61,48 @@ fn sub_row(sub: &Subresource) -> Value {
         "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
     })
 }
+
+/// The resources of an `APIResourceList` as aggregated discovery has them; `None` when it is no such list.
+///
+/// A subresource of a resource that is not listed has one made for it, with no verbs.
+pub fn aggregated_resources(list: &Value, group: &str, version: &str) -> Option<Vec<Value>> {
+    let rows = list["resources"].as_array()?;
+    let mut all: BTreeMap<&str, Value> = BTreeMap::new();
+    let or = |value: &Value, default: &str| {
+        let text = value.as_str().filter(|text| !text.is_empty()).unwrap_or(default);
+        json!(text)
+    };
+    let kind = |row: &Value| json!({"group": or(&row["group"], group), "version": or(&row["version"], version), "kind": row["kind"]});
+    let verbs = |row: &Value| if row["verbs"].is_array() { row["verbs"].clone() } else { json!([]) };
+    let scope = |row: &Value| if row["namespaced"] == true { "Namespaced" } else { "Cluster" };
+    for row in rows {
+        let name = row["name"].as_str()?;
+        if name.contains('/') {
+            continue;
+        }
+        let mut shown = json!({
+            "resource": name, "responseKind": kind(row), "scope": scope(row),
+            "singularResource": or(&row["singularName"], ""), "verbs": verbs(row),
+        });
+        for field in ["shortNames", "categories"] {
+            if row[field].as_array().is_some_and(|names| !names.is_empty()) {
+                shown[field] = row[field].clone();
+            }
+        }
+        all.insert(name, shown);
+    }
+    for row in rows {
+        let Some((parent, name)) = row["name"].as_str().and_then(|name| name.split_once('/')) else {
+            continue;
+        };
+        let shown = all.entry(parent).or_insert_with(
+            || json!({"resource": parent, "scope": scope(row), "singularResource": "", "verbs": []}),
+        );
+        if !shown["subresources"].is_array() {
+            shown["subresources"] = json!([]);
+        }
+        let sub = json!({"subresource": name, "responseKind": kind(row), "verbs": verbs(row)});
+        shown["subresources"].as_array_mut()?.push(sub);
+    }
+    Some(all.into_values().collect())
+}

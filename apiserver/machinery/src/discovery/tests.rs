@@ -47,3 +47,25 @@ fn one_document_has_it_all() {
     assert_eq!(pods["responseKind"], json!({"group": "", "version": "v1", "kind": "Pod"}));
     assert!(pods["subresources"].as_array().unwrap().iter().any(|sub| sub["subresource"] == "log"));
 }
+
+#[test]
+fn a_list_of_resources_says_the_same_as_aggregated_discovery() {
+    let version = GroupVersion::new("apps", "v1");
+    let list = resource_list(&version, builtin());
+    let apps: Vec<_> = builtin().iter().filter(|one| &*one.group == "apps").cloned().collect();
+    let expected = aggregated(&apps)["items"][0]["versions"][0]["resources"].clone();
+    let mut converted = json!(aggregated_resources(&list, "apps", "v1").unwrap());
+    // Both orders are by name; the table has subresources in its own.
+    let sort = |resources: &mut Value| {
+        for resource in resources.as_array_mut().unwrap() {
+            if let Some(subs) = resource["subresources"].as_array_mut() {
+                subs.sort_by_key(|sub| sub["subresource"].to_string());
+            }
+        }
+    };
+    let mut expected = expected;
+    sort(&mut expected);
+    sort(&mut converted);
+    assert_eq!(converted, expected);
+    assert_eq!(aggregated_resources(&json!({"kind": "Status"}), "apps", "v1"), None);
+}

@@ -129,7 +129,7 @@ impl Client {
 }
 
 /// The certificates this machine trusts; none when it has no such file.
-fn system_bundle() -> Vec<u8> {
+pub(crate) fn system_bundle() -> Vec<u8> {
     const FILES: [&str; 3] =
         ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
     FILES.iter().find_map(|file| std::fs::read(file).ok()).unwrap_or_default()
