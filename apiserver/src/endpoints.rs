@@ -7,6 +7,7 @@ mod delete;
 mod delete_collection;
 mod delete_options;
 mod discovery;
+mod eviction;
 mod generation;
 mod get;
 mod input;
@@ -18,7 +19,7 @@ mod patch;
 mod pod_subresources;
 mod ratchet;
 mod reads;
-mod scale;
+pub(crate) mod scale;
 mod selection;
 mod update;
 mod watch;
@@ -167,7 +168,7 @@ where
         ("", "deletecollection") => delete_collection::delete_collection(&call, &body).await,
         ("scale", verb) => scale::scale(&call, verb, &body).await,
         ("binding", "create") => pod_subresources::bind(&call, &body).await,
-        ("eviction", "create") => pod_subresources::evict(&call, &body).await,
+        ("eviction", "create") => eviction::evict(&call, &body).await,
         _ => Err(Status::method_not_allowed(&gr, &info.verb)),
     }
 }

@@ -12,12 +12,18 @@ mod agenda;
 mod claim;
 mod condition;
 mod deployment;
+mod disruption;
+mod endpoint_slice;
+mod endpoints;
 mod facts;
 mod index;
 mod kind;
+mod mirroring;
 mod pod;
 mod read;
+mod related;
 mod replica_set;
+mod service;
 mod subject;
 mod template;
 
@@ -80,7 +86,7 @@ struct Controllers {
 impl Controllers {
     /// Begins the work that is due; whether some is left for now.
     fn begin(&mut self) -> bool {
-        let view = self.api.replica.view();
+        let (view, table) = (self.api.replica.view(), self.api.registry.table());
         self.agenda.follow(&view);
         let now = self.api.clock.now();
         for _ in 0..IN_A_ROW {
@@ -88,7 +94,7 @@ impl Controllers {
                 return false;
             }
             let Some(subject) = self.agenda.take(now) else { return false };
-            let facts = Facts { view: &view, index: &self.agenda.index, now, failed: None };
+            let facts = Facts { view: &view, table: &table, index: &self.agenda.index, now, failed: None };
             let decision = decide(&facts, &subject);
             if decision.actions.is_empty() {
                 self.agenda.done(subject, decision.again, false, now);
@@ -113,9 +119,10 @@ impl Controllers {
             Ending::Again => return self.agenda.done(subject, again, true, now),
             Ending::Refused(failed) => failed,
         };
-        let view = self.api.replica.view();
+        let (view, table) = (self.api.replica.view(), self.api.registry.table());
         self.agenda.follow(&view);
-        let facts = Facts { view: &view, index: &self.agenda.index, now, failed: Some(&failed) };
+        let facts =
+            Facts { view: &view, table: &table, index: &self.agenda.index, now, failed: Some(&failed) };
         let mut decision = decide(&facts, &subject);
         decision.actions.retain(action::Action::is_status);
         let object = view.get(&subject.key()).cloned();

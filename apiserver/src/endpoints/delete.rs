@@ -83,7 +83,7 @@ pub(crate) async fn delete_object(
     for _ in 0..ATTEMPTS {
         let view = reads::newest(&call.api.replica).await?;
         let current = view.get(&key).ok_or_else(missing)?;
-        check_preconditions(call, options, current)?;
+        check_preconditions(call, options, &current.meta.uid, &current.revision.to_string())?;
         let old = call.served.value(current)?;
         let cx = writing.context(&view);
         let options_object = writing.options_object();
@@ -130,22 +130,26 @@ pub(crate) async fn delete_object(
     Err(Status::modified(&call.group_resource(), name))
 }
 
-fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, current: &Object) -> Result<(), Failure> {
+/// 409 unless the object, of this uid and version now, is what the client wants to delete.
+pub(crate) fn check_preconditions(
+    call: &Call<'_>,
+    options: &DeleteOptions,
+    current_uid: &str,
+    current_version: &str,
+) -> Result<(), Failure> {
     let Some(wanted) = &options.preconditions else { return Ok(()) };
-    let name = &current.key.name;
+    let name = call.name();
     // Upstream says the kind here, where every other message says the resource.
     let resource = &call.served.resource;
     let kind = litek8s_machinery::gvk::GroupResource::new(resource.group.clone(), resource.kind.clone());
-    if let Some(uid) = wanted.uid.as_deref().filter(|uid| **uid != *current.meta.uid) {
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != current_uid) {
         let why = format!(
-            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
-             deleted and then recreated",
-            current.meta.uid
+            "the UID in the precondition ({uid}) does not match the UID in record ({current_uid}). The object might have \
+             been deleted and then recreated"
         );
         return Err(Status::conflict(&kind, name, why));
     }
-    let current_version = current.revision.to_string();
-    if let Some(version) = wanted.resource_version.as_deref().filter(|v| **v != *current_version) {
+    if let Some(version) = wanted.resource_version.as_deref().filter(|v| *v != current_version) {
         let why = format!(
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
              ({current_version}). The object might have been modified"

@@ -1,4 +1,4 @@
-//! `pods/binding` and `pods/eviction`: writes that take another kind than the object they change.
+//! `pods/binding`: a write that takes another kind than the object it changes.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -7,8 +7,6 @@ use litek8s_machinery::gvk::GroupKind;
 use litek8s_machinery::status::Status;
 use serde_json::{Value, json};
 
-use super::delete::{delete_object, writing};
-use super::delete_options::DeleteOptions;
 use super::input::{self, Coding};
 use super::options::WriteOptions;
 use super::update::{Proposal, change};
@@ -78,29 +76,8 @@ pub(crate) async fn bind_named(call: &Call<'_>, body: &Bytes) -> Result<Response
     bind(&Call { ctx: &ctx, served: pods, ..*call }, body).await
 }
 
-/// Deletes a pod, as `kubectl drain` asks for it.
-pub(crate) async fn evict(call: &Call<'_>, body: &Bytes) -> Result<Response, Failure> {
-    let query = WriteOptions::parse(&call.ctx.info.query, "CreateOptions", false)?;
-    let eviction = read(call, body)?;
-    let named = metadata::text(&eviction, "name");
-    if !named.is_empty() && named != call.name() {
-        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
-    }
-    let options = match eviction.get("deleteOptions").filter(|o| o.is_object()) {
-        Some(given) => {
-            serde_json::from_value(given.clone()).map_err(|e| Status::bad_request(e.to_string()))?
-        }
-        None => DeleteOptions::default(),
-    };
-    let mut writing = writing(call, &options);
-    writing.options.dry_run |= query.dry_run;
-    delete_object(&writing, call.name(), call.namespace(), &options).await?;
-    let done =
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(answer::plain(call, StatusCode::CREATED, &done))
-}
-
-fn read(call: &Call<'_>, body: &Bytes) -> Result<Value, Failure> {
+/// The object in the body, of whatever kind.
+pub(super) fn read(call: &Call<'_>, body: &Bytes) -> Result<Value, Failure> {
     let raw = input::raw(Coding::of(call.headers)?, body).map_err(Status::bad_request)?;
     if raw.value.is_object() { Ok(raw.value) } else { Err(Status::bad_request("the body is not an object")) }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use litek8s_machinery::patch as machinery;
-use litek8s_machinery::resource::ScalePaths;
+use litek8s_machinery::resource::{Resource, ScalePaths};
 use litek8s_machinery::selector::LabelSelector;
 use litek8s_machinery::status::Status;
 use litek8s_machinery::{field::FieldError, gvk::GroupKind};
@@ -88,6 +88,16 @@ fn paths(call: &Call<'_>) -> Result<ScalePaths, Failure> {
         status_replicas: ".status.replicas".into(),
         label_selector: None,
     })
+}
+
+/// How many replicas an object is to have; `None` for a kind that cannot be scaled.
+pub(crate) fn replicas(resource: &Resource, object: &Value) -> Option<i64> {
+    let path = match &resource.scale {
+        Some(paths) => &*paths.spec_replicas,
+        None if resource.subresources.iter().any(|sub| *sub.name == *"scale") => ".spec.replicas",
+        None => return None,
+    };
+    Some(get(object, path).and_then(Value::as_i64).unwrap_or(0))
 }
 
 /// The object as a `Scale`.

@@ -6,12 +6,15 @@ use litek8s_store::View;
 use super::action::{Decision, Failed};
 use super::index::Index;
 use super::subject::{Duty, Subject};
-use super::{deployment, replica_set};
+use super::{deployment, disruption, endpoint_slice, endpoints, mirroring, replica_set};
+use crate::registry::Table;
 
 /// What a decision looks at.
 pub(super) struct Facts<'a> {
     /// The state.
     pub(super) view: &'a View,
+    /// What is served.
+    pub(super) table: &'a Table,
     /// What is selected and what is nobody's, at the same revision.
     pub(super) index: &'a Index,
     /// The time.
@@ -22,11 +25,16 @@ pub(super) struct Facts<'a> {
 
 /// What is to be done about a subject now. Doing it changes the state so that the same is not decided again.
 pub(super) fn decide(facts: &Facts<'_>, subject: &Subject) -> Decision {
-    let Some(object) = facts.view.get(&subject.key()) else { return Decision::nothing() };
-    match subject.duty {
-        Duty::ReplicationController | Duty::ReplicaSet => {
+    let object = facts.view.get(&subject.key());
+    match (subject.duty, object) {
+        (Duty::Endpoints, _) => endpoints::decide(facts, subject, object),
+        (Duty::EndpointSliceMirroring, _) => mirroring::decide(facts, subject, object),
+        (Duty::ReplicationController | Duty::ReplicaSet, Some(object)) => {
             replica_set::decide(facts, subject.duty.kind(), object)
         }
-        Duty::Deployment => deployment::decide(facts, object),
+        (Duty::Deployment, Some(object)) => deployment::decide(facts, object),
+        (Duty::EndpointSlice, Some(object)) => endpoint_slice::decide(facts, object),
+        (Duty::Disruption, Some(object)) => disruption::decide(facts, object),
+        (_, None) => Decision::nothing(),
     }
 }

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use litek8s_machinery::selector::{LabelSelector, Operator, Requirement};
-use litek8s_store::{Event, EventKind, Object};
+use litek8s_store::{Event, EventKind, Object, ObjectKey};
 use serde_json::Value;
 
 use super::kind::Kind;
 use super::read;
+use super::related::{Related, Relation};
 use super::subject::{Duty, Subject};
 
 /// The names of a namespace's objects that nobody controls, by kind.
@@ -22,6 +23,7 @@ type Selectors = BTreeMap<(Duty, Arc<str>), BTreeMap<Arc<str>, LabelSelector>>;
 pub(super) struct Index {
     selectors: Selectors,
     orphans: Orphans,
+    related: Related,
 }
 
 impl Index {
@@ -36,7 +38,9 @@ impl Index {
     /// An object as it is now.
     pub(super) fn note(&mut self, object: &Object) {
         let Some(kind) = Kind::of_resource(&object.key.resource) else { return };
-        for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind && duty.adopts().is_some()) {
+        self.related.note(kind, object);
+        let selects = |duty: &Duty| duty.adopts().or(duty.looks_at()).is_some();
+        for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind && selects(duty)) {
             let selector = read::value(object).map(|value| selector(kind, &value["spec"]["selector"]));
             let selectors = self.selectors.entry((duty, object.key.namespace.clone())).or_default();
             selectors.insert(object.key.name.clone(), selector.unwrap_or_else(LabelSelector::nothing));
@@ -54,6 +58,7 @@ impl Index {
 
     fn forget(&mut self, object: &Object) {
         let Some(kind) = Kind::of_resource(&object.key.resource) else { return };
+        self.related.forget(&object.key);
         for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind) {
             let place = (duty, object.key.namespace.clone());
             if let Some(selectors) = self.selectors.get_mut(&place) {
@@ -86,18 +91,29 @@ impl Index {
         }
     }
 
+    /// The objects that point to the one of this name.
+    pub(super) fn related(
+        &self,
+        relation: Relation,
+        namespace: &str,
+        name: &str,
+    ) -> impl Iterator<Item = &ObjectKey> + use<'_> {
+        self.related.to(relation, namespace, name)
+    }
+
     /// The names of what nobody controls.
     pub(super) fn orphans(&self, kind: Kind, namespace: &str) -> impl Iterator<Item = &Arc<str>> + use<'_> {
         self.orphans.get(&(kind, Arc::from(namespace))).into_iter().flatten()
     }
 }
 
-/// The selector of an object: plain labels for the kinds of old, a LabelSelector for all others. One that selects
-/// everything or cannot be read selects nothing: no controller takes all pods of a namespace.
+/// The selector of an object: plain labels for the kinds of old, a LabelSelector for all others. One that cannot be read
+/// selects nothing, and so does one that selects everything: no controller takes all pods of a namespace. A budget may.
 pub(super) fn selector(kind: Kind, value: &Value) -> LabelSelector {
-    let selector =
-        if kind == Kind::ReplicationController { plain(value) } else { LabelSelector::from_json(value).ok() };
-    selector.filter(|selector| !selector.is_everything()).unwrap_or_else(LabelSelector::nothing)
+    let plainly = matches!(kind, Kind::ReplicationController | Kind::Service);
+    let selector = if plainly { plain(value) } else { LabelSelector::from_json(value).ok() };
+    let takes_all = kind == Kind::PodDisruptionBudget;
+    selector.filter(|selector| takes_all || !selector.is_everything()).unwrap_or_else(LabelSelector::nothing)
 }
 
 fn plain(value: &Value) -> Option<LabelSelector> {

@@ -13,15 +13,25 @@ pub(super) enum Kind {
     ReplicaSet,
     Deployment,
     Event,
+    Service,
+    Endpoints,
+    EndpointSlice,
+    Node,
+    PodDisruptionBudget,
 }
 
 /// Group, version, plural name and kind, in the order of the enum.
-const ROWS: [(Kind, &str, &str, &str, &str); 5] = [
+const ROWS: [(Kind, &str, &str, &str, &str); 10] = [
     (Kind::Pod, "", "v1", "pods", "Pod"),
     (Kind::ReplicationController, "", "v1", "replicationcontrollers", "ReplicationController"),
     (Kind::ReplicaSet, "apps", "v1", "replicasets", "ReplicaSet"),
     (Kind::Deployment, "apps", "v1", "deployments", "Deployment"),
     (Kind::Event, "", "v1", "events", "Event"),
+    (Kind::Service, "", "v1", "services", "Service"),
+    (Kind::Endpoints, "", "v1", "endpoints", "Endpoints"),
+    (Kind::EndpointSlice, "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+    (Kind::Node, "", "v1", "nodes", "Node"),
+    (Kind::PodDisruptionBudget, "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
 ];
 
 static RESOURCES: LazyLock<Vec<GroupResource>> =

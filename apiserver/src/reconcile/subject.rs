@@ -7,6 +7,8 @@ use litek8s_store::{Event, EventKind, Object, ObjectKey, View};
 
 use super::index::Index;
 use super::kind::Kind;
+use super::related::Relation;
+use super::{endpoints, service};
 
 /// What one controller looks after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,11 +16,23 @@ pub(super) enum Duty {
     ReplicationController,
     ReplicaSet,
     Deployment,
+    EndpointSlice,
+    Endpoints,
+    EndpointSliceMirroring,
+    Disruption,
 }
 
 impl Duty {
     /// All of them.
-    pub(super) const ALL: [Self; 3] = [Self::ReplicationController, Self::ReplicaSet, Self::Deployment];
+    pub(super) const ALL: [Self; 7] = [
+        Self::ReplicationController,
+        Self::ReplicaSet,
+        Self::Deployment,
+        Self::EndpointSlice,
+        Self::Endpoints,
+        Self::EndpointSliceMirroring,
+        Self::Disruption,
+    ];
 
     /// The kind of object that it looks after.
     pub(super) fn kind(self) -> Kind {
@@ -26,6 +40,9 @@ impl Duty {
             Self::ReplicationController => Kind::ReplicationController,
             Self::ReplicaSet => Kind::ReplicaSet,
             Self::Deployment => Kind::Deployment,
+            Self::EndpointSlice | Self::Endpoints => Kind::Service,
+            Self::EndpointSliceMirroring => Kind::Endpoints,
+            Self::Disruption => Kind::PodDisruptionBudget,
         }
     }
 
@@ -35,6 +52,10 @@ impl Duty {
             Self::ReplicationController => "replication-controller",
             Self::ReplicaSet => "replicaset-controller",
             Self::Deployment => "deployment-controller",
+            Self::EndpointSlice => "endpointslice-controller",
+            Self::Endpoints => "endpoint-controller",
+            Self::EndpointSliceMirroring => "endpointslicemirroring-controller",
+            Self::Disruption => "disruption-controller",
         }
     }
 
@@ -43,6 +64,18 @@ impl Duty {
         match self {
             Self::ReplicationController | Self::ReplicaSet => Some(Kind::Pod),
             Self::Deployment => Some(Kind::ReplicaSet),
+            Self::EndpointSlice | Self::Endpoints | Self::EndpointSliceMirroring | Self::Disruption => None,
+        }
+    }
+
+    /// The kind it selects by labels whoever controls it.
+    pub(super) fn looks_at(self) -> Option<Kind> {
+        match self {
+            Self::EndpointSlice | Self::Endpoints | Self::Disruption => Some(Kind::Pod),
+            Self::ReplicationController
+            | Self::ReplicaSet
+            | Self::Deployment
+            | Self::EndpointSliceMirroring => None,
         }
     }
 }
@@ -80,22 +113,47 @@ pub(super) fn of_object(object: &Object, due: &mut BTreeSet<Subject>) {
     for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind) {
         due.insert(Subject::of(duty, &object.key));
     }
+    // What is left of a Service that went when nobody looked.
+    if kind == Kind::Endpoints && endpoints::is_ours(object) {
+        due.insert(Subject::of(Duty::Endpoints, &object.key));
+    }
 }
 
 /// What a change makes due; `index` has followed it already.
 pub(super) fn of_event(view: &View, index: &Index, event: &Event, due: &mut BTreeSet<Subject>) {
     let Some(kind) = Kind::of_resource(&event.object.key.resource) else { return };
     of_object(&event.object, due);
+    let moved = kind == Kind::Pod && service::is_moved(event);
+    let concerned = |duty: Duty| duty.looks_at() == Some(kind) && (duty.kind() != Kind::Service || moved);
     let states = event.previous.iter().chain([&event.object]);
     for object in states {
         of_owner(view, object, due);
         for duty in Duty::ALL {
-            if duty.adopts() == Some(kind) && object.meta.controller().is_none() {
+            let adoptable = duty.adopts() == Some(kind) && object.meta.controller().is_none();
+            if adoptable || concerned(duty) {
                 index.selecting(duty, object, |key| {
                     due.insert(key);
                 });
             }
         }
+    }
+    match kind {
+        Kind::Service => {
+            due.insert(Subject::of(Duty::EndpointSliceMirroring, &event.object.key));
+        }
+        Kind::Endpoints => {
+            if view.get(&Kind::Service.key(&event.object.key.namespace, &event.object.key.name)).is_some() {
+                due.insert(Subject::of(Duty::Endpoints, &event.object.key));
+            }
+        }
+        Kind::Node => of_node(view, index, event, due),
+        Kind::Pod
+        | Kind::ReplicationController
+        | Kind::ReplicaSet
+        | Kind::Deployment
+        | Kind::Event
+        | Kind::EndpointSlice
+        | Kind::PodDisruptionBudget => {}
     }
     // A Deployment waits for the last pods of what it scaled down.
     if kind == Kind::Pod && event.kind == EventKind::Deleted {
@@ -117,6 +175,24 @@ fn of_owner(view: &View, object: &Object, due: &mut BTreeSet<Subject>) {
         let key = kind.key(&object.key.namespace, &owner.name);
         if view.get(&key).is_some_and(|found| found.meta.uid == owner.uid) {
             due.insert(Subject::of(duty, &key));
+        }
+    }
+}
+
+/// Endpoints say in which zone their node is, and are none before it exists.
+fn of_node(view: &View, index: &Index, event: &Event, due: &mut BTreeSet<Subject>) {
+    let zone = |object: &Object| object.meta.labels.get(service::ZONE).cloned();
+    if event.previous.as_ref().is_some_and(|before| zone(before) == zone(&event.object))
+        && event.kind == EventKind::Modified
+    {
+        return;
+    }
+    for pod in index.related(Relation::PodOnNode, "", &event.object.key.name) {
+        let Some(pod) = view.get(pod) else { continue };
+        for duty in [Duty::EndpointSlice, Duty::Endpoints] {
+            index.selecting(duty, pod, |subject| {
+                due.insert(subject);
+            });
         }
     }
 }

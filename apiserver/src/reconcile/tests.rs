@@ -1,5 +1,6 @@
 //! Controllers acted out on a store without a server around it, by a clock that stands still until it is moved.
 
+mod network;
 mod server;
 
 use jiff::{SignedDuration, Timestamp};
@@ -184,17 +185,18 @@ impl World {
     /// Decides and acts until nothing is due at this time.
     pub(super) fn settle(&mut self) {
         for _ in 0..5_000 {
-            let view = self.store.view();
+            let (view, table) = (self.store.view(), self.registry.table());
             self.agenda.follow(&view);
             let Some(subject) = self.agenda.take(self.now) else { return };
-            let facts = Facts { view: &view, index: &self.agenda.index, now: self.now, failed: None };
+            let (index, now) = (&self.agenda.index, self.now);
+            let facts = Facts { view: &view, table: &table, index, now, failed: None };
             let decision = decide(&facts, &subject);
             let failed = self.carry_out(decision.actions, false);
             if let Some(failed) = &failed {
                 let view = self.store.view();
                 self.agenda.follow(&view);
-                let facts =
-                    Facts { view: &view, index: &self.agenda.index, now: self.now, failed: Some(failed) };
+                let index = &self.agenda.index;
+                let facts = Facts { view: &view, table: &table, index, now, failed: Some(failed) };
                 let actions = decide(&facts, &subject).actions;
                 self.carry_out(actions, true);
             }
