@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rewrites what a tool can mend: format, the lints clippy can fix, generated manifests.
+# Rewrites what a tool can mend: format, the lints clippy can fix, generated manifests, what the chart renders.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/say.sh
@@ -7,6 +7,8 @@ say "clippy --fix"
 cargo clippy --quiet --fix --allow-dirty --allow-staged --workspace --all-targets
 say "manifests"
 cargo run --quiet -p litek8s-crds --example manifests
+say "chart"
+PATH="$PWD/.tools/bin:$PATH" python3 scripts/check-chart.py --write
 say "format"
 cargo fmt --all
 say "done; make verify shows what is left"

@@ -20,6 +20,7 @@ check "crate arrows" python3 scripts/check-arrows.py
 check "licences and bans" cargo deny --log-level error check licenses bans sources
 check "words and file shape" python3 scripts/check-text.py
 check "links in the documentation" python3 scripts/check-links.py
+check "Helm chart" python3 scripts/check-chart.py
 check "format" cargo fmt --all --check
 check "shell scripts parse" bash -c 'for f in scripts/*.sh .ci/run; do bash -n "$f" || exit 1; done'
 check "generated manifests" cargo test --quiet -p litek8s-crds --test manifests

@@ -12,9 +12,11 @@ mod caches;
 mod control;
 mod execute;
 mod gather;
+mod metrics;
 mod status;
 
 pub(crate) use control::run;
 pub use decide::decide;
 pub use facts::{AgentFact, Facts, GatewayFact, PodFact, RouteFact};
+pub(crate) use metrics::GatewayMetrics;
 pub use verdict::{Action, Decision, GatewayReport};

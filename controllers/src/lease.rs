@@ -11,6 +11,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use litek8s_daemon::serve::Readiness;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -29,14 +30,16 @@ const PERIOD: Duration = Duration::from_secs(2);
 pub(crate) struct Election {
     api: Api<Lease>,
     identity: String,
+    /// Whether the Lease can be read and written; who holds it is another matter.
+    readiness: Readiness,
 }
 
 impl Election {
-    pub(crate) fn new(client: Client, namespace: &str) -> Self {
+    pub(crate) fn new(client: Client, namespace: &str, readiness: Readiness) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let start = jiff::Timestamp::now().as_nanosecond();
         let identity = format!("{}_{}_{start:x}", host.trim(), std::process::id());
-        Self { api: Api::namespaced(client, namespace), identity }
+        Self { api: Api::namespaced(client, namespace), identity, readiness }
     }
 
     /// Runs `work` while this process holds the Lease. `work` is told to stop by its token and is waited for.
@@ -110,6 +113,15 @@ impl Election {
 
     /// Takes or renews the Lease; whether it is ours now.
     async fn attempt(&self, seen: &mut Seen) -> Result<bool, kube::Error> {
+        let result = self.attempt_once(seen).await;
+        match &result {
+            Ok(_) => self.readiness.ready(),
+            Err(error) => self.readiness.unready(&format!("the Lease: {error}")),
+        }
+        result
+    }
+
+    async fn attempt_once(&self, seen: &mut Seen) -> Result<bool, kube::Error> {
         let Some(lease) = self.api.get_opt(NAME).await? else {
             let lease = record::first(NAME, &self.identity, DURATION, jiff::Timestamp::now());
             return taken(self.api.create(&PostParams::default(), &lease).await);

@@ -3,6 +3,7 @@
 mod connect;
 mod install;
 mod lease;
+mod metrics;
 mod options;
 mod run;
 
@@ -10,5 +11,6 @@ pub mod gateway;
 pub mod vip;
 
 pub use connect::InProcess;
+pub use metrics::ControllerMetrics;
 pub use options::{Options, Settings};
 pub use run::{run, run_in_process, run_with_client};

@@ -1,5 +1,6 @@
 //! What a person may set.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use litek8s_crds::names;
@@ -16,6 +17,18 @@ pub struct Options {
     /// The name that marks what is ours, in the label netwrangler.dev/managed-by.
     #[arg(long, value_name = "NAME", env = "NETWRANGLER_MANAGER_NAME", default_value = names::DEFAULT_MANAGER)]
     pub manager_name: String,
+    /// The namespace of the agents' own Leases; the agents must be told the same.
+    #[arg(long, value_name = "NAME", default_value = names::AGENT_LEASE_NAMESPACE)]
+    pub agent_namespace: String,
+    /// Place virtual IPs.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub vips: bool,
+    /// Make the routes of VipGateways.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub gateways: bool,
+    /// Serve /healthz, /readyz and /metrics on this address, by plain HTTP to whoever reaches it.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
     /// Do not apply the custom resource definitions; wait for them instead.
     #[arg(long)]
     pub no_definitions: bool,
@@ -24,7 +37,13 @@ pub struct Options {
 impl Options {
     /// What the controllers need of it.
     pub fn settings(&self) -> Settings {
-        Settings { manager: self.manager_name.clone(), definitions: !self.no_definitions }
+        Settings {
+            manager: self.manager_name.clone(),
+            definitions: !self.no_definitions,
+            agent_namespace: self.agent_namespace.clone(),
+            vips: self.vips,
+            gateways: self.gateways,
+        }
     }
 }
 
@@ -35,10 +54,22 @@ pub struct Settings {
     pub manager: String,
     /// Whether to apply the custom resource definitions.
     pub definitions: bool,
+    /// Where the agents' own Leases are.
+    pub agent_namespace: String,
+    /// Whether to place virtual IPs.
+    pub vips: bool,
+    /// Whether to make the routes of VipGateways.
+    pub gateways: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { manager: names::DEFAULT_MANAGER.to_owned(), definitions: true }
+        Self {
+            manager: names::DEFAULT_MANAGER.to_owned(),
+            definitions: true,
+            agent_namespace: names::AGENT_LEASE_NAMESPACE.to_owned(),
+            vips: true,
+            gateways: true,
+        }
     }
 }

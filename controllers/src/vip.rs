@@ -33,6 +33,7 @@ mod caches;
 mod control;
 mod execute;
 mod gather;
+mod metrics;
 mod recorder;
 mod status;
 
@@ -47,8 +48,9 @@ pub use facts::{
     AddressFact, ConfigFact, EndpointFact, Facts, NetworkFact, NodeFact, ServiceFact, Terminating,
 };
 pub use memory::Memory;
+pub(crate) use metrics::VipMetrics;
 pub(crate) use names::label;
 pub(crate) use recorder::Recorder;
 pub use refusal::Refusal;
-pub use report::{AddressReport, ConfigReport, NetworkReport, ServiceReport, Verdict};
+pub use report::{AddressReport, AddressState, ConfigReport, NetworkReport, ServiceReport, Verdict};
 pub(crate) use status::condition;

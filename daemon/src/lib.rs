@@ -6,4 +6,5 @@ pub mod join_token;
 pub mod logging;
 pub mod metrics;
 pub mod pki;
+pub mod serve;
 pub mod shutdown;

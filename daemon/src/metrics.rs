@@ -1,10 +1,13 @@
 //! One registry of metrics a process, and what the kernel says about the process itself.
 
+mod gauges;
 mod process;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::registry::Registry;
+
+pub use gauges::{GaugeFamily, Gauges};
 
 /// The `Content-Type` of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,4 +1,4 @@
-//! The client of the API: joined, or by kubeconfig.
+//! The client of the API: joined, by kubeconfig, or as a pod.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +22,8 @@ pub(crate) enum Source {
     Joined(Credentials),
     /// Somebody else's file.
     Kubeconfig(PathBuf),
+    /// The files of the pod's ServiceAccount. The token is read anew as the kubelet renews it.
+    InCluster,
 }
 
 impl Source {
@@ -31,7 +33,8 @@ impl Source {
                 Ok(Self::Joined(Credentials::new(server, token, node, &options.state_dir)?))
             }
             (_, _, Some(file)) => Ok(Self::Kubeconfig(file.clone())),
-            _ => anyhow::bail!("give --join with --token-file, or --kubeconfig"),
+            _ if options.in_cluster => Ok(Self::InCluster),
+            _ => anyhow::bail!("give --join with --token-file, --kubeconfig, or --in-cluster"),
         }
     }
 
@@ -44,6 +47,7 @@ impl Source {
                     .with_context(|| format!("{} does not read", path.display()))?;
                 Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
             }
+            Self::InCluster => Config::incluster().context("--in-cluster: no ServiceAccount of a pod")?,
         };
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(SILENCE);
@@ -54,7 +58,7 @@ impl Source {
     pub(crate) fn renewal_due(&self) -> bool {
         match self {
             Self::Joined(credentials) => credentials.renewal_due(),
-            Self::Kubeconfig(_) => false,
+            Self::Kubeconfig(_) | Self::InCluster => false,
         }
     }
 }

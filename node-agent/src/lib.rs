@@ -20,7 +20,6 @@ mod owner;
 mod standing;
 mod state;
 
-mod health;
 mod metrics;
 mod neighbours;
 

@@ -1,8 +1,9 @@
 //! What an agent counts.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
-use litek8s_daemon::metrics::Metrics;
+use litek8s_daemon::metrics::{GaugeFamily, Gauges, Metrics};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -20,6 +21,7 @@ pub(crate) struct AgentMetrics {
     pub(crate) api_connected: Gauge,
     pub(crate) last_success: Gauge<f64, AtomicU64>,
     pub(crate) seconds: Histogram,
+    problems: Gauges,
 }
 
 impl AgentMetrics {
@@ -35,6 +37,7 @@ impl AgentMetrics {
             api_connected: Gauge::default(),
             last_success: Gauge::default(),
             seconds: Histogram::new([0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0]),
+            problems: Gauges::default(),
         };
         metrics.register(|registry| {
             let mut counter = |name: &str, help: &str, counter: &Counter| {
@@ -62,6 +65,19 @@ impl AgentMetrics {
             );
             registry.register("litek8s_agent_pass_seconds", "How long a pass takes", own.seconds.clone());
         });
+        own.problems.register(metrics);
+        own.troubled(BTreeMap::new());
         own
+    }
+
+    /// So many VIPs have a problem, by its reason; others that had one have none any more.
+    pub(crate) fn troubled(&self, problems: BTreeMap<String, i64>) {
+        let series = problems.into_iter().map(|(reason, count)| (vec![reason], count)).collect();
+        self.problems.set(vec![GaugeFamily {
+            name: "litek8s_agent_vip_problems",
+            help: "VIPs of this node with a problem, by its reason",
+            labels: &["reason"],
+            series,
+        }]);
     }
 }

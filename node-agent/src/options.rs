@@ -3,9 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use litek8s_crds::names;
+
 /// How an agent finds its API server, who it is, and where it keeps what it must not lose.
 #[derive(Debug, Clone, clap::Args)]
-#[command(group(clap::ArgGroup::new("server").required(true).args(["join", "kubeconfig", "cleanup"])))]
+#[command(group(clap::ArgGroup::new("server").required(true).args(["join", "kubeconfig", "in_cluster", "cleanup"])))]
 pub struct Options {
     /// The API server to join; the token says which CA it must have
     #[arg(long, value_name = "URL", requires = "token_file")]
@@ -16,6 +18,12 @@ pub struct Options {
     /// Use this kubeconfig instead of joining
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+    /// Use the ServiceAccount of the pod this runs in. The Node and its Lease are its kubelet's then: they are only read
+    #[arg(long)]
+    pub in_cluster: bool,
+    /// The namespace of the agents' own Leases; the controllers must be told the same
+    #[arg(long, value_name = "NAMESPACE", default_value = names::AGENT_LEASE_NAMESPACE)]
+    pub agent_namespace: String,
     /// The name of this node; the host's name unless given
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
@@ -25,10 +33,10 @@ pub struct Options {
     /// Where the certificate and the last known state are kept
     #[arg(long, value_name = "DIR", default_value = "/var/lib/litek8s/agent")]
     pub state_dir: PathBuf,
-    /// Serve /healthz, /readyz and /metrics on this loopback address
+    /// Serve /healthz, /readyz and /metrics on this address, by plain HTTP to whoever reaches it
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
-    /// Remove everything the agent has put into the kernel, and end
+    /// Remove everything the agent has put into the kernel, and end; with --listen stay, and be ready when it is removed
     #[arg(long)]
     pub cleanup: bool,
 }

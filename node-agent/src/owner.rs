@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use litek8s_crds::{VipAddress, VipConfig, VipNetwork};
+use litek8s_daemon::serve::Readiness;
 use litek8s_kernel::{Kernel, Monitor, Notice};
 use litek8s_plan::Facts;
 use serde_json::Value;
@@ -17,7 +18,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::health::Ready;
 use crate::index::{Change, Index};
 use crate::metrics::AgentMetrics;
 use crate::session::Outgoing;
@@ -64,7 +64,7 @@ pub(crate) struct Owner {
     pub(crate) index: Index,
     pub(crate) state: State,
     pub(crate) metrics: AgentMetrics,
-    pub(crate) ready: Ready,
+    pub(crate) ready: Readiness,
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
     /// What is in force until the objects are known: the last known state.
     pub(crate) last: Option<Facts>,

@@ -1,28 +1,32 @@
 //! Starting and ending: the owner runs from the first moment, the API session whenever there is one.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use litek8s_daemon::metrics::Metrics;
+use litek8s_daemon::serve::{self, Readiness};
 use litek8s_kernel::{Kernel, Netns, Prober};
 use litek8s_plan::{Desired, diff};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::Options;
 use crate::connection::Source;
 use crate::index::Index;
 use crate::metrics::AgentMetrics;
 use crate::owner::{Memory, Owner};
 use crate::session::{self, Identity};
 use crate::state::State;
-use crate::{Options, health};
 
 /// The pause between two attempts to reach the API.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often it is asked whether the certificate is to be renewed.
 const RENEWAL: Duration = Duration::from_secs(60 * 60);
+/// What is wrong when the sockets cannot be had.
+const NEEDS: &str = "the kernel cannot be used (CAP_NET_ADMIN and CAP_NET_RAW are needed)";
 /// Events and patches that may wait. A full channel makes watches wait; a patch that finds no room is found again.
 const EVENTS: usize = 256;
 const OUTGOING: usize = 1024;
@@ -35,23 +39,22 @@ const CLEANUP_ATTEMPTS: usize = 5;
 /// When the flags make no sense or the kernel cannot be used at all. An API that is away is no error.
 pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Result<()> {
     if options.cleanup {
-        return cleanup(&options).await;
+        return cleanup_and_stay(&options, shutdown).await;
     }
     let name = options.node_name()?;
     let source = Source::new(&options, &name)?;
-    let identity = Identity { address: options.node_ip()?, name };
+    let identity = Identity {
+        address: options.node_ip()?,
+        name,
+        agent_namespace: options.agent_namespace.clone(),
+        registers: !options.in_cluster,
+    };
     let all = Metrics::default();
     let metrics = AgentMetrics::new(&all);
-    let ready = Arc::new(AtomicBool::new(false));
-    let server = match options.listen {
-        Some(address) => {
-            let listener = health::listen(address).await?;
-            Some(tokio::spawn(health::serve(listener, all, ready.clone(), shutdown.clone())))
-        }
-        None => None,
-    };
+    let ready = Readiness::new("no pass has succeeded yet");
+    let server = serve(options.listen, all, &ready, &shutdown).await?;
 
-    let kernel = Kernel::open(Netns::current()?).context("the kernel cannot be used (root is needed)")?;
+    let kernel = Kernel::open(Netns::current()?).context(NEEDS)?;
     let monitor = kernel.monitor()?;
     let prober = Arc::new(Prober::open(&Netns::current()?)?);
     let mut state = State::new(&options.state_dir);
@@ -122,12 +125,37 @@ async fn end_for_renewal(source: Source, session: CancellationToken) {
     }
 }
 
+/// Serves metrics and health, where that is asked for.
+async fn serve(
+    address: Option<SocketAddr>,
+    metrics: Metrics,
+    ready: &Readiness,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<Option<JoinHandle<()>>> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = serve::listen(address).await?;
+    Ok(Some(tokio::spawn(serve::serve(listener, metrics, ready.clone(), shutdown.clone()))))
+}
+
+/// Cleans up, and with `--listen` stays until `shutdown`: a DaemonSet is rolled out when every node is clean.
+async fn cleanup_and_stay(options: &Options, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let ready = Readiness::new("not everything is removed yet");
+    let server = serve(options.listen, Metrics::default(), &ready, &shutdown).await?;
+    cleanup(options).await?;
+    ready.ready();
+    if let Some(server) = server {
+        tracing::info!("everything of the agent's is removed; staying until told to end");
+        server.await?;
+    }
+    Ok(())
+}
+
 /// Removes everything the agent has put into the kernel, and what it remembers of it. What others put there stays.
 ///
 /// # Errors
 /// When something could not be removed. An agent that still runs puts it back: stop it first.
 pub async fn cleanup(options: &Options) -> anyhow::Result<()> {
-    let kernel = Kernel::open(Netns::current()?).context("the kernel cannot be used (root is needed)")?;
+    let kernel = Kernel::open(Netns::current()?).context(NEEDS)?;
     for _ in 0..CLEANUP_ATTEMPTS {
         let observed = kernel.observe().await?;
         if observed.is_empty() {

@@ -25,6 +25,10 @@ use crate::owner::Event;
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) address: Ipv4Addr,
+    /// Where the agents' own Leases are.
+    pub(crate) agent_namespace: String,
+    /// Whether the Node and its Lease in `kube-node-lease` are the agent's to write. A kubelet's are not.
+    pub(crate) registers: bool,
 }
 
 /// What the owner has to say to the API.

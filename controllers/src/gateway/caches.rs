@@ -31,10 +31,15 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
-    /// Begins to watch; the tasks end with `shutdown`.
-    pub(crate) fn start(client: &Client, tasks: &TaskTracker, shutdown: &CancellationToken) -> Self {
+    /// Begins to watch; `agents` is the namespace of the agents' Leases. The tasks end with `shutdown`.
+    pub(crate) fn start(
+        client: &Client,
+        agents: &str,
+        tasks: &TaskTracker,
+        shutdown: &CancellationToken,
+    ) -> Self {
         let changed = Arc::new(Notify::new());
-        let start = Start { client, tasks, shutdown, changed: &changed };
+        let start = Start { client, agents, tasks, shutdown, changed: &changed };
         let labelled =
             watcher::Config::default().labels(&format!("{}={}", names::LABEL_GATEWAY, names::ENABLED));
         Self {
@@ -72,6 +77,8 @@ impl Caches {
 
 struct Start<'a> {
     client: &'a Client,
+    /// The namespace of the agents' Leases.
+    agents: &'a str,
     tasks: &'a TaskTracker,
     shutdown: &'a CancellationToken,
     changed: &'a Arc<Notify>,
@@ -110,7 +117,7 @@ impl Start<'_> {
     fn listen(&self) -> Says {
         let says = Says::default();
         let (known, changed, shutdown) = (says.clone(), self.changed.clone(), self.shutdown.clone());
-        let api = Api::<Lease>::namespaced(self.client.clone(), names::AGENT_LEASE_NAMESPACE);
+        let api = Api::<Lease>::namespaced(self.client.clone(), self.agents);
         let stream = watcher(api, watcher::Config::default()).default_backoff();
         self.tasks.spawn(async move {
             let mut stream = std::pin::pin!(stream);

@@ -12,6 +12,7 @@ use super::caches::Caches;
 use super::decide::decide;
 use super::execute::Executor;
 use super::gather;
+use super::metrics::GatewayMetrics;
 use crate::options::Settings;
 use crate::vip::Recorder;
 
@@ -27,20 +28,27 @@ const RESYNC: Duration = Duration::from_secs(300);
 pub(crate) async fn run(
     client: Client,
     settings: &Settings,
+    metrics: &GatewayMetrics,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let (tasks, stop) = (TaskTracker::new(), shutdown.child_token());
-    let caches = Caches::start(&client, &tasks, &stop);
+    let caches = Caches::start(&client, &settings.agent_namespace, &tasks, &stop);
     let recorder = Recorder::start(client.clone(), &tasks, stop.clone());
     tasks.close();
     let executor = Executor::new(client, recorder, settings.manager.clone());
-    let result = work(&caches, &executor, &shutdown).await;
+    let result = work(&caches, &executor, metrics, &shutdown).await;
     stop.cancel();
     tasks.wait().await;
+    metrics.ended();
     result
 }
 
-async fn work(caches: &Caches, executor: &Executor, shutdown: &CancellationToken) -> anyhow::Result<()> {
+async fn work(
+    caches: &Caches,
+    executor: &Executor,
+    metrics: &GatewayMetrics,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<()> {
     tokio::select! {
         () = shutdown.cancelled() => return Ok(()),
         synced = caches.synced() => synced?,
@@ -50,12 +58,14 @@ async fn work(caches: &Caches, executor: &Executor, shutdown: &CancellationToken
     loop {
         let objects = caches.objects();
         let decision = decide(&gather::facts(&objects, &executor.manager), &said);
+        metrics.decided(&decision);
         tracing::debug!("{decision}");
         said.clone_from(&decision.said);
         let failed = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             failed = executor.execute(&decision, &objects, Timestamp::now()) => failed,
         };
+        metrics.failed(failed);
         let wait = if failed > 0 { pause } else { RESYNC };
         pause = if failed > 0 { (pause * 2).min(PAUSE.1) } else { PAUSE.0 };
         tokio::select! {

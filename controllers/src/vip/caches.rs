@@ -11,7 +11,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
-use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork, names};
+use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -35,10 +35,15 @@ pub(crate) struct Caches {
 }
 
 impl Caches {
-    /// Begins to watch; the tasks end with `shutdown`.
-    pub(crate) fn start(client: &Client, tasks: &TaskTracker, shutdown: &CancellationToken) -> Self {
+    /// Begins to watch; `agents` is the namespace of the agents' Leases. The tasks end with `shutdown`.
+    pub(crate) fn start(
+        client: &Client,
+        agents: &str,
+        tasks: &TaskTracker,
+        shutdown: &CancellationToken,
+    ) -> Self {
         let (changed, pressing) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let start = Start { client, tasks, shutdown, changed: &changed, pressing: &pressing };
+        let start = Start { client, agents, tasks, shutdown, changed: &changed, pressing: &pressing };
         Self {
             services: start.watch(),
             slices: start.watch(),
@@ -97,6 +102,8 @@ impl Caches {
 
 struct Start<'a> {
     client: &'a Client,
+    /// The namespace of the agents' Leases.
+    agents: &'a str,
     tasks: &'a TaskTracker,
     shutdown: &'a CancellationToken,
     changed: &'a Arc<Notify>,
@@ -109,7 +116,7 @@ impl Start<'_> {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let (known, shutdown) = (heard.clone(), self.shutdown.clone());
         let (changed, pressing) = (self.changed.clone(), self.pressing.clone());
-        let api = Api::<Lease>::namespaced(self.client.clone(), names::AGENT_LEASE_NAMESPACE);
+        let api = Api::<Lease>::namespaced(self.client.clone(), self.agents);
         let stream = watcher(api, watcher::Config::default()).default_backoff();
         self.tasks.spawn(async move {
             let mut stream = std::pin::pin!(stream);

@@ -1,6 +1,6 @@
 //! The one task that decides: on every change of a cache, and when a decision asked for it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -12,6 +12,7 @@ use super::decide::decide;
 use super::execute::Executor;
 use super::gather;
 use super::memory::Memory;
+use super::metrics::VipMetrics;
 use super::recorder::Recorder;
 use crate::options::Settings;
 
@@ -28,16 +29,18 @@ const RESYNC: Duration = Duration::from_secs(300);
 pub(crate) async fn run(
     client: Client,
     settings: &Settings,
+    metrics: &VipMetrics,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let (tasks, stop) = (TaskTracker::new(), shutdown.child_token());
-    let caches = Caches::start(&client, &tasks, &stop);
+    let caches = Caches::start(&client, &settings.agent_namespace, &tasks, &stop);
     let recorder = Recorder::start(client.clone(), &tasks, stop.clone());
     tasks.close();
-    let executor = Executor::new(client, recorder, settings.manager.clone());
+    let executor = Executor::new(client, recorder, settings.manager.clone(), metrics.clone());
     let result = work(&caches, &executor, &shutdown).await;
     stop.cancel();
     tasks.wait().await;
+    metrics.ended();
     result
 }
 
@@ -52,7 +55,9 @@ async fn work(caches: &Caches, executor: &Executor, shutdown: &CancellationToken
     loop {
         let now = Timestamp::now();
         let objects = caches.objects();
+        let started = Instant::now();
         let decision = decide(&gather::facts(&objects, &executor.manager, now), &memory);
+        executor.metrics.decided(&decision, started.elapsed());
         tracing::debug!("{decision}");
         memory.clone_from(&decision.memory);
         let failed = tokio::select! {

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::caches::Caches;
 use super::decision::{Action, Decision, Note};
 use super::gather::{Objects, asks, load_balancer};
+use super::metrics::VipMetrics;
 use super::recorder::Recorder;
 use super::status;
 
@@ -39,11 +40,12 @@ pub(crate) struct Executor {
     client: Client,
     recorder: Recorder,
     pub(crate) manager: String,
+    pub(crate) metrics: VipMetrics,
 }
 
 impl Executor {
-    pub(crate) fn new(client: Client, recorder: Recorder, manager: String) -> Self {
-        Self { client, recorder, manager }
+    pub(crate) fn new(client: Client, recorder: Recorder, manager: String, metrics: VipMetrics) -> Self {
+        Self { client, recorder, manager, metrics }
     }
 
     /// Does everything; how much failed.
@@ -75,7 +77,9 @@ impl Executor {
         failed += self.statuses(decision, objects, now).await;
         for note in &decision.notes {
             self.recorder.tell(note, now);
+            self.metrics.noted(note.kind);
         }
+        self.metrics.failed(failed);
         failed
     }
 
@@ -165,6 +169,7 @@ impl Executor {
         match api.create(&parameters, address).await {
             Ok(made) => {
                 self.recorder.tell(note, now);
+                self.metrics.noted(note.kind);
                 Ok(Written::Made { namespace, name: made.name_any(), uid: made.uid().unwrap_or_default() })
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Written::Nothing),

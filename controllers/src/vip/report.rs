@@ -4,8 +4,11 @@ use litek8s_crds::{VipConfigSpec, VipService};
 use std::fmt;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use super::allocate::Allocator;
 use super::board::{Seat, Table, Why};
+use super::cidr;
 use super::config::ConfigJudgement;
 use super::facts::{AddressFact, ConfigFact, Facts, NetworkFact};
 use super::networks::{NetworkProblem, Networks};
@@ -46,6 +49,8 @@ pub struct ConfigReport {
     pub degraded: Verdict,
     /// The specification in force.
     pub accepted: Option<VipConfigSpec>,
+    /// How many VIPs a node has marks, tables and priorities for.
+    pub capacity: u64,
 }
 
 /// What is to be said of a VipNetwork.
@@ -63,6 +68,8 @@ pub struct NetworkReport {
     pub ready: Verdict,
     /// How many VipAddresses belong to it.
     pub used: i64,
+    /// How many addresses it has that can be VIPs: not its own, the broadcast address or the gateway's.
+    pub size: i64,
     /// What was left out of its specification.
     pub warnings: Vec<String>,
 }
@@ -82,6 +89,17 @@ pub struct ServiceReport {
     pub addresses: Vec<AddressReport>,
 }
 
+/// How far an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressState {
+    /// In place on its node.
+    Ready,
+    /// It has a node, which does not have it in place.
+    Pending,
+    /// It has no place, for this reason.
+    Unplaced(&'static str),
+}
+
 /// What is to be said of one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressReport {
@@ -89,6 +107,8 @@ pub struct AddressReport {
     pub text: String,
     /// The node it is on or goes to.
     pub node: Option<String>,
+    /// How far it is.
+    pub state: AddressState,
     /// Where it is and why, or why it has no place.
     pub explanation: String,
 }
@@ -115,7 +135,8 @@ pub(crate) fn config(fact: &ConfigFact, judged: &ConfigJudgement) -> ConfigRepor
         Some((reason, message)) => Verdict::new(true, reason, message),
         None => Verdict::new(false, "AsAsked", "nothing is limited"),
     };
-    ConfigReport { generation: fact.generation, verdict, ready, degraded, accepted }
+    let capacity = judged.rules.as_ref().map_or(0, |rules| rules.slots.capacity());
+    ConfigReport { generation: fact.generation, verdict, ready, degraded, accepted, capacity }
 }
 
 pub(crate) fn network(fact: &NetworkFact, networks: &Networks<'_>, facts: &Facts) -> NetworkReport {
@@ -141,8 +162,17 @@ pub(crate) fn network(fact: &NetworkFact, networks: &Networks<'_>, facts: &Facts
         accepted,
         ready,
         used: i64::try_from(used).unwrap_or(i64::MAX),
+        size: cidr::network(&fact.spec.network_cidr).map_or(0, size),
         warnings: enabled.map(|network| network.warnings.clone()).unwrap_or_default(),
     }
+}
+
+/// How many addresses of a network can be VIPs.
+fn size(network: IpNet) -> i64 {
+    let bits = u32::from(network.max_prefix_len() - network.prefix_len());
+    let all = 1i64.checked_shl(bits).filter(|all| *all > 0).unwrap_or(i64::MAX);
+    let reserved = if network.addr().is_ipv4() && bits > 1 { 3 } else { 1 };
+    (all - reserved).max(0)
 }
 
 pub(crate) fn service(table: &Table<'_>, allocator: &Allocator<'_>) -> ServiceReport {
@@ -174,6 +204,11 @@ pub(crate) fn service(table: &Table<'_>, allocator: &Allocator<'_>) -> ServiceRe
     let addresses = table.seats.iter().map(|seat| AddressReport {
         text: seat.text.clone(),
         node: seat.node().map(str::to_owned),
+        state: match &seat.outcome {
+            Err(refusal) => AddressState::Unplaced(refusal.reason()),
+            Ok(_) if object(seat).is_some_and(|object| object.ready) => AddressState::Ready,
+            Ok(_) => AddressState::Pending,
+        },
         explanation: explain(seat, table, allocator),
     });
     ServiceReport {
@@ -212,4 +247,21 @@ fn explain(seat: &Seat<'_>, table: &Table<'_>, allocator: &Allocator<'_>) -> Str
         wish.map(|(wish, since)| format!("; a move to {} is wanted since {since}", wish.to))
     });
     format!("{}: {why}; {share}{}", place.node, held.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_has_room_for_its_hosts_without_the_gateway() {
+        for (text, expected) in
+            [("203.0.113.0/24", 253), ("192.0.2.0/30", 1), ("192.0.2.0/31", 1), ("192.0.2.1/32", 0)]
+        {
+            assert_eq!(size(text.parse().unwrap()), expected, "{text}");
+        }
+        assert_eq!(size("2001:db8::/64".parse().unwrap()), i64::MAX - 1);
+        assert_eq!(size("2001:db8::/65".parse().unwrap()), i64::MAX - 1);
+        assert_eq!(size("2001:db8::/112".parse().unwrap()), 65535);
+    }
 }

@@ -10,7 +10,7 @@ use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 
 use crate::arp::Announcer;
-use crate::links::list_links;
+use crate::links::{list_links, promote_secondaries};
 use crate::monitor::Monitor;
 use crate::routing::{address_message, route_message, rule_message};
 use crate::rtnl::Rtnl;
@@ -137,9 +137,7 @@ impl Kernel {
         indexes: &mut Option<BTreeMap<String, u32>>,
     ) -> Result<(), KernelError> {
         match op {
-            Op::PromoteSecondaries(interface) => {
-                self.netns.write_sysctl(&format!("net/ipv4/conf/{interface}/promote_secondaries"), "1")
-            }
+            Op::PromoteSecondaries(interface) => promote_secondaries(&self.rtnl, interface).await,
             Op::Nft(changes) => self.commit(changes.clone()).await,
             Op::Forget(flow) => self.forget(vec![flow.clone()]).await,
             Op::Announce { interface, addresses } => self.announce(interface, addresses).await,

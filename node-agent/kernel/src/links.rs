@@ -13,7 +13,9 @@ use ipnet::IpNet;
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
-use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage};
+use rtnetlink::packet_route::link::{
+    AfSpecInet, AfSpecUnspec, InetDevConf, InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage,
+};
 use rtnetlink::{
     AddressMessageBuilder, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder,
 };
@@ -220,6 +222,23 @@ impl Links {
     async fn set(&self, message: LinkMessage, what: impl FnOnce() -> String) -> Result<(), KernelError> {
         self.rtnl.change(RouteNetlinkMessage::SetLink(message), 0, what).await
     }
+}
+
+/// Makes the next address of a subnet its first when the first is deleted, instead of deleting them all.
+///
+/// By netlink (`IFLA_INET_CONF`), not by `/proc/sys`: that is read-only in a container.
+pub(crate) async fn promote_secondaries(rtnl: &Rtnl, name: &str) -> Result<(), KernelError> {
+    let found = list_links(rtnl).await?.into_iter().find(|link| link.name == name);
+    let link = found.ok_or_else(|| KernelError::NoLink(name.to_owned()))?;
+    let mut message = LinkMessage::default();
+    message.header.index = link.index;
+    // What is zero in it is not sent, and stays as it is.
+    let mut conf = InetDevConf::default();
+    conf.promote_secondaries = 1;
+    let inet = AfSpecUnspec::Inet(vec![AfSpecInet::DevConfRequest(conf)]);
+    message.attributes.push(LinkAttribute::AfSpecUnspec(vec![inet]));
+    let what = || format!("sysctl net.ipv4.conf.{name}.promote_secondaries=1");
+    rtnl.change(RouteNetlinkMessage::SetLink(message), 0, what).await
 }
 
 pub(crate) async fn list_links(rtnl: &Rtnl) -> Result<Vec<Link>, KernelError> {

@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -110,13 +111,23 @@ impl Netns {
         &self.name
     }
 
-    /// Moves the calling thread into it, for good.
+    /// Moves the calling thread into it, for good. Where the thread is already nothing is done, which needs no privilege:
+    /// an agent in a pod on the host's network has none to change namespaces with.
     ///
     /// # Errors
     /// When the caller is not root.
     pub fn enter(&self) -> Result<(), KernelError> {
+        if self.is_current().map_err(|source| namespace_error(&self.name, "compare it", source))? {
+            return Ok(());
+        }
         setns(&self.file, CloneFlags::CLONE_NEWNET)
             .map_err(|errno| namespace_error(&self.name, "enter it", errno.into()))
+    }
+
+    /// Whether the calling thread is in it.
+    fn is_current(&self) -> io::Result<bool> {
+        let (own, this) = (fs::metadata(OWN)?, self.file.metadata()?);
+        Ok((own.dev(), own.ino()) == (this.dev(), this.ino()))
     }
 
     /// Runs `work` inside it, on a thread of its own: the caller's thread stays where it is.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
@@ -66,7 +65,7 @@ impl Owner {
         if self.index.synced() {
             // Without its VIPs while it is cut off, so that a restart does not bring them back.
             self.state.save(&facts);
-            self.ready.store(true, Ordering::Relaxed);
+            self.ready.ready();
         }
         self.metrics.vips.set(i64::try_from(plan.desired.addresses.len()).unwrap_or(i64::MAX));
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

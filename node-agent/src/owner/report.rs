@@ -23,6 +23,7 @@ impl Owner {
         let now = Instant::now();
         self.memory.sent.retain(|_, (_, at)| *at + PATCH_SHOWS > now);
         let mut told = BTreeSet::new();
+        let mut problems: BTreeMap<String, i64> = BTreeMap::new();
         let mut outgoing = Vec::new();
         for (vip, address) in self.index.addresses() {
             let announced = self.memory.announced.contains_key(vip);
@@ -35,6 +36,10 @@ impl Owner {
                     outgoing.push(Outgoing::Note(note(address, reason, message)));
                 }
                 told.insert(key);
+                *problems.entry(reason.clone()).or_default() += 1;
+            }
+            if let Some((reason, _)) = &standing.degraded {
+                *problems.entry(reason.clone()).or_default() += 1;
             }
             if let Some(patch) = patch(vip, address, &standing) {
                 let under_way = self.memory.sent.get(vip).is_some_and(|(body, _)| *body == patch.body);
@@ -62,6 +67,7 @@ impl Owner {
             }
         }
         self.memory.told = told;
+        self.metrics.troubled(problems);
         for message in outgoing {
             if let Err(refused) = self.outgoing.try_send(message) {
                 // The next pass finds the difference again.

@@ -1,4 +1,5 @@
-//! This node's own objects: its Node with address and condition, and its Lease, renewed while the agent lives.
+//! This node's own objects: its Node with address and condition, and its Lease, renewed while the agent lives. On a node
+//! with a kubelet they are the kubelet's, and only looked at.
 
 use std::fs;
 use std::time::Duration;
@@ -50,12 +51,12 @@ pub(super) async fn keep(
         metrics.api_connected.set(i64::from(error.is_none()));
         match (error, failing) {
             (Some(error), None) => {
-                tracing::warn!(error, "cannot keep the Node and its Lease");
+                tracing::warn!(error, "cannot reach the Node");
                 failing = Some(Instant::now());
             }
             (None, Some(since)) => {
                 let outage = since.elapsed();
-                tracing::info!(?outage, "the Node and its Lease are kept again");
+                tracing::info!(?outage, "the Node is reached again");
                 failing = None;
                 if outage > OUTAGE && events.send(Event::Reconnected).await.is_err() {
                     return;
@@ -68,7 +69,11 @@ pub(super) async fn keep(
 }
 
 async fn renew(client: &Client, identity: &Identity) -> kube::Result<()> {
-    let uid = keep_node(&Api::all(client.clone()), identity).await?;
+    let nodes = Api::<Node>::all(client.clone());
+    if !identity.registers {
+        return nodes.get_metadata(&identity.name).await.map(drop);
+    }
+    let uid = keep_node(&nodes, identity).await?;
     keep_lease(&Api::namespaced(client.clone(), NAMESPACE), identity, uid).await
 }
 
@@ -219,7 +224,12 @@ mod tests {
 
     #[test]
     fn the_ready_condition_keeps_its_time_and_others_stay() {
-        let identity = Identity { name: "n1".into(), address: [192, 0, 2, 1].into() };
+        let identity = Identity {
+            name: "n1".into(),
+            address: [192, 0, 2, 1].into(),
+            agent_namespace: "kube-system".into(),
+            registers: true,
+        };
         let other = NodeCondition {
             type_: "NetworkUnavailable".into(),
             status: "False".into(),

@@ -54,7 +54,7 @@ pub(super) async fn keep_lease(
     mut sight: watch::Receiver<Sight>,
     events: mpsc::Sender<Event>,
 ) {
-    let leases = Api::<Lease>::namespaced(client.clone(), names::AGENT_LEASE_NAMESPACE);
+    let leases = Api::<Lease>::namespaced(client.clone(), &identity.agent_namespace);
     let mut failing = false;
     let (mut answered, mut cut_off) = (Instant::now(), false);
     loop {
@@ -123,7 +123,7 @@ async fn renew(
     };
     let metadata = ObjectMeta {
         name: Some(name),
-        namespace: Some(names::AGENT_LEASE_NAMESPACE.to_owned()),
+        namespace: Some(identity.agent_namespace.clone()),
         annotations: Some(says.into()),
         owner_references: Some(vec![owner]),
         ..ObjectMeta::default()
