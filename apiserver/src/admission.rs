@@ -19,6 +19,8 @@ mod service_account;
 mod tolerations;
 pub(crate) mod webhook;
 
+use std::time::Instant;
+
 use serde_json::Value;
 
 use crate::response::Failure;
@@ -47,6 +49,13 @@ impl std::fmt::Debug for Admission {
 ///
 /// Whether something came that the system fields and the subresource must be settled for again.
 pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<bool, Failure> {
+    let started = Instant::now();
+    let changed = change(attributes, object).await;
+    attributes.step("admit", changed.is_err(), started.elapsed());
+    changed
+}
+
+async fn change(attributes: &Attributes<'_>, object: &mut Value) -> Result<bool, Failure> {
     built_in(attributes, object)?;
     let webhooks = &attributes.cx.api.admission.webhooks;
     let mut rounds = webhook::Rounds::default();
@@ -65,6 +74,13 @@ pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
 
 /// May refuse a write that is valid otherwise; `object` is what will be stored, nothing for a delete.
 pub(crate) async fn judge(attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Failure> {
+    let started = Instant::now();
+    let judged = check(attributes, object).await;
+    attributes.step("validate", judged.is_err(), started.elapsed());
+    judged
+}
+
+async fn check(attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Failure> {
     if attributes.operation == Operation::Delete {
         namespace::admit_delete(attributes.cx, attributes.name)?;
     }

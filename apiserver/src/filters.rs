@@ -1,5 +1,6 @@
 //! What every request passes before a handler sees it, in order: who, as whom, whether, how many, how long.
 
+mod compression;
 mod deadline;
 mod ending;
 mod impersonation;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use litek8s_machinery::status::{Reason, Status};
 use tokio::time::Instant;
 
@@ -26,7 +27,7 @@ use crate::authentication::{self, Caller, InProcess, PeerCertificate};
 use crate::authorization::{Attributes, Authorizer, Decision};
 use crate::health::Health;
 use crate::join::Join;
-use crate::metrics::RequestLabels;
+use crate::metrics::{RequestLabels, dry_run as requested_dry_run};
 use crate::request::{RequestContext, RequestInfo, UserInfo, Warnings};
 use crate::response::{self, Output, Response};
 use crate::server::Handler;
@@ -68,9 +69,14 @@ impl Handler for Stack {
                 return finish(failure(&Status::internal(error)), &audit_id, &warnings);
             }
         };
-        let known = info.is_resource_request
-            && self.api.registry.get(&info.api_group, &info.api_version, &info.resource).is_some();
-        let labels = RequestLabels::of(&info, known);
+        let registry = &self.api.registry;
+        let served = info
+            .is_resource_request
+            .then(|| registry.get(&info.api_group, &info.api_version, &info.resource))
+            .flatten();
+        let labels = RequestLabels::of(&info, served.as_deref(), request.headers());
+        let gzip = compression::wanted(request.headers());
+        let dry_run = requested_dry_run(&info);
         let long_running = info.is_long_running();
         let method = request.method().clone();
         let path = info.path.clone();
@@ -90,7 +96,9 @@ impl Handler for Stack {
         let took = started.elapsed();
         let code = response.status().as_u16();
         tracing::debug!(%method, path, code, ?took, audit_id, "answered");
-        self.api.metrics.answered(labels.clone(), code, (!long_running).then_some(took));
+        let whole = !long_running;
+        let size = whole.then(|| response.body().size_hint().exact()).flatten();
+        self.api.metrics.answered(labels.clone(), dry_run, code, whole.then_some(took), size);
         let (response, at_end) = match &recording {
             Some(recording) => recording.answered(response, long_running).await,
             None => (response, None),
@@ -98,6 +106,8 @@ impl Handler for Stack {
         let response = if long_running && response.status().is_success() {
             let counted = self.api.metrics.long_running(&labels);
             response.map(|body| ending::until(body, self.api.shutdown.clone(), counted, at_end))
+        } else if whole && gzip {
+            compression::compressed(response)
         } else {
             response
         };

@@ -1,6 +1,9 @@
 //! What the server counts, under the names that dashboards for kube-apiserver use.
 
+mod admission;
+mod requests;
 mod store;
+mod watches;
 
 use std::time::Duration;
 
@@ -12,39 +15,19 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::request::RequestInfo;
+pub(crate) use admission::{AdmissionMetrics, Called};
+pub use requests::RequestLabels;
+pub(crate) use requests::dry_run;
+pub(crate) use watches::Sent;
 
+use crate::registry::Served;
+use requests::{AskedLabels, CodeLabels};
+use watches::Watches;
+
+/// Upper bounds in bytes.
+const SIZES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 /// Upper bounds in seconds, those of kube-apiserver thinned out to every other one.
 const LATENCY: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
-
-/// What was asked for, as far as it is a bounded set of values.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RequestLabels {
-    /// The verb in upper case; `WATCH` and `LIST` are told apart from `GET`.
-    pub verb: String,
-    /// The API group.
-    pub group: String,
-    /// The API version.
-    pub version: String,
-    /// The resource; empty for paths that are none and for unknown resources.
-    pub resource: String,
-    /// The subresource.
-    pub subresource: String,
-    /// `cluster`, `namespace`, `resource` or empty.
-    pub scope: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabels {
-    verb: String,
-    group: String,
-    version: String,
-    resource: String,
-    subresource: String,
-    scope: String,
-    component: &'static str,
-    code: u16,
-}
 
 /// `readOnly` or `mutating`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -53,16 +36,32 @@ pub struct KindLabels {
     pub request_kind: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NameLabels {
+    name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    name: String,
+    reason: &'static str,
+}
+
 /// The server's metrics.
 #[derive(Debug, Clone)]
 pub struct ApiMetrics {
     /// The registry everything is in.
     pub registry: Metrics,
     requests: Family<CodeLabels, Counter>,
-    durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    durations: Family<AskedLabels, Histogram, fn() -> Histogram>,
+    sizes: Family<RequestLabels, Histogram, fn() -> Histogram>,
     inflight: Family<KindLabels, Gauge>,
     longrunning: Family<RequestLabels, Gauge>,
     terminations: Family<KindLabels, Counter>,
+    admission: AdmissionMetrics,
+    watches: Watches,
+    unavailable: Family<NameLabels, Gauge>,
+    became_unavailable: Family<ReasonLabels, Gauge>,
     audit_events: Counter,
     audit_errors: Counter,
 }
@@ -74,9 +73,14 @@ impl Default for ApiMetrics {
             registry: registry.clone(),
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(LATENCY)),
+            sizes: Family::new_with_constructor(|| Histogram::new(SIZES)),
             inflight: Family::default(),
             longrunning: Family::default(),
             terminations: Family::default(),
+            admission: AdmissionMetrics::default(),
+            watches: Watches::default(),
+            unavailable: Family::default(),
+            became_unavailable: Family::default(),
             audit_events: Counter::default(),
             audit_errors: Counter::default(),
         };
@@ -86,6 +90,20 @@ impl Default for ApiMetrics {
                 "apiserver_request_duration_seconds",
                 "Seconds until the answer began, without watches",
                 metrics.durations.clone(),
+            );
+            r.register("apiserver_response_sizes", "Bytes of answers to GET and LIST", metrics.sizes.clone());
+            metrics.admission.register(r);
+            metrics.watches.register(r);
+            r.register(
+                "aggregator_unavailable_apiservice",
+                "Whether an APIService is not available",
+                metrics.unavailable.clone(),
+            );
+            // No counter, whose family would have the name of the gauge above.
+            r.register(
+                "aggregator_unavailable_apiservice_total",
+                "How often an APIService became unavailable, by reason",
+                metrics.became_unavailable.clone(),
             );
             r.register(
                 "apiserver_current_inflight_requests",
@@ -117,50 +135,54 @@ impl Default for ApiMetrics {
     }
 }
 
-impl RequestLabels {
-    /// The labels of a request; the resource only when it is `known`, so that clients cannot invent series.
-    pub fn of(info: &RequestInfo, known: bool) -> Self {
-        let scope = match info {
-            _ if !info.is_resource_request => "",
-            info if !info.name.is_empty() => "resource",
-            info if !info.namespace.is_empty() => "namespace",
-            _ => "cluster",
-        };
-        let shown = |text: &str| if known { text.to_owned() } else { String::new() };
-        let verb = match info.verb.as_str() {
-            "create" => "POST".to_owned(),
-            "update" => "PUT".to_owned(),
-            verb @ ("get" | "list" | "watch" | "patch" | "delete" | "deletecollection" | "post" | "put") => {
-                verb.to_ascii_uppercase()
-            }
-            _ => "other".to_owned(),
-        };
-        Self {
-            verb,
-            group: shown(&info.api_group),
-            version: shown(&info.api_version),
-            resource: shown(&info.resource),
-            subresource: shown(&info.subresource),
-            scope: scope.to_owned(),
-        }
-    }
-}
-
 impl ApiMetrics {
     /// Shows the store's figures as well.
     pub fn observe(&self, replica: Replica) {
         self.registry.register(|r| r.register_collector(Box::new(store::StoreCollector(replica))));
     }
 
-    /// Counts one answer; `took` is absent for watches, whose length says nothing.
-    pub fn answered(&self, labels: RequestLabels, code: u16, took: Option<Duration>) {
-        if let Some(took) = took {
-            self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+    /// Counts one answer; `took` is absent for watches, whose length says nothing, and `size` where it is not known.
+    pub fn answered(
+        &self,
+        request: RequestLabels,
+        dry_run: &'static str,
+        code: u16,
+        took: Option<Duration>,
+        size: Option<u64>,
+    ) {
+        if let Some(size) = size.filter(|_| matches!(request.verb, "GET" | "LIST")) {
+            #[expect(clippy::cast_precision_loss, reason = "a size is a figure for graphs")]
+            self.sizes.get_or_create(&request).observe(size as f64);
         }
-        let RequestLabels { verb, group, version, resource, subresource, scope } = labels;
-        let component = "apiserver";
-        let labels = CodeLabels { verb, group, version, resource, subresource, scope, component, code };
-        self.requests.get_or_create(&labels).inc();
+        let asked = AskedLabels { request, dry_run };
+        if let Some(took) = took {
+            self.durations.get_or_create(&asked).observe(took.as_secs_f64());
+        }
+        self.requests.get_or_create(&CodeLabels { asked, code }).inc();
+    }
+
+    /// What admission counts.
+    pub(crate) fn admission(&self) -> &AdmissionMetrics {
+        &self.admission
+    }
+
+    /// Counts the events of one resource's watches.
+    pub(crate) fn watch_events(&self, served: &Served) -> Sent {
+        self.watches.of(served)
+    }
+
+    /// Shows whether an APIService is available; the reason when it has just become unavailable.
+    pub(crate) fn api_service(&self, name: &str, available: bool, lost: Option<&'static str>) {
+        let name = name.to_owned();
+        self.unavailable.get_or_create(&NameLabels { name: name.clone() }).set(i64::from(!available));
+        if let Some(reason) = lost {
+            self.became_unavailable.get_or_create(&ReasonLabels { name, reason }).inc();
+        }
+    }
+
+    /// Shows nothing more about an APIService that is gone.
+    pub(crate) fn forget_api_service(&self, name: &str) {
+        self.unavailable.remove(&NameLabels { name: name.to_owned() });
     }
 
     /// Counts a request while the guard lives.

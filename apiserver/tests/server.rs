@@ -16,6 +16,8 @@ mod client;
 mod conformance;
 #[path = "server/crowding.rs"]
 mod crowding;
+#[path = "server/metrics.rs"]
+mod metrics;
 #[path = "server/protobuf.rs"]
 mod protobuf;
 #[path = "server/restart.rs"]
@@ -69,11 +71,19 @@ async fn readiness_names_its_checks() {
     let server = Running::start().await;
     let client = server.anonymous().await;
     let verbose = client.get("/readyz?verbose").await.text();
-    for check in ["ping", "log", "leader", "poststarthook/bootstrap", "shutdown"] {
+    for check in
+        ["ping", "log", "etcd", "leader", "poststarthook/bootstrap", "autoregister-completion", "shutdown"]
+    {
         assert!(verbose.contains(&format!("[+]{check} ok\n")), "{verbose}");
     }
     assert!(verbose.ends_with("readyz check passed\n"));
-    assert_eq!(client.get("/readyz/leader").await.text(), "ok");
+    for path in ["/readyz", "/readyz/leader", "/readyz/etcd-readiness", "/livez/ping", "/healthz/etcd"] {
+        assert_eq!(client.get(path).await.text(), "ok", "{path}");
+    }
+    let excluding = client.get("/livez?verbose&exclude=log&exclude=nothing&exclude=none").await.text();
+    let text = "[+]ping ok\n[+]log excluded: ok\n[+]etcd ok\n\
+        warn: some health checks cannot be excluded: no matches for \"nothing\", \"none\"\nlivez check passed\n";
+    assert_eq!(excluding, text);
     assert_eq!(client.get("/readyz/nothing").await.code, StatusCode::NOT_FOUND);
     server.stop().await;
 }

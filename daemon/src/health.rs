@@ -31,8 +31,11 @@ pub fn report(endpoint: &str, results: &[CheckResult], verbose: bool, excluded: 
         };
         debug_assert!(line.is_ok(), "writing to a String cannot fail");
     }
-    for name in excluded.iter().filter(|name| !results.iter().any(|(n, _)| n == *name)) {
-        text.push_str(&format!("warn: some health checks cannot be excluded: no matches for {name:?}\n"));
+    let unknown = excluded.iter().filter(|name| !results.iter().any(|(n, _)| n == *name));
+    let unknown: Vec<String> = unknown.map(|name| format!("{name:?}")).collect();
+    if !unknown.is_empty() {
+        let names = unknown.join(", ");
+        text.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
     }
     if !failed.is_empty() {
         text.push_str(&format!("{endpoint} check failed\n"));

@@ -26,7 +26,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// The name in rules and reviews.
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
@@ -66,6 +66,11 @@ pub(crate) struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
+    /// Counts a step of the admission of this write.
+    pub(super) fn step(&self, r#type: &'static str, rejected: bool, took: std::time::Duration) {
+        self.cx.api.metrics.admission().step(r#type, self.operation.as_str(), rejected, took);
+    }
+
     /// Whether policies and webhooks are asked at all.
     pub(super) fn is_exempt(&self) -> bool {
         let resource = self.cx.resource;

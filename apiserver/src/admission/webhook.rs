@@ -9,6 +9,7 @@ mod target;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use litek8s_machinery::status::Status;
 use litek8s_store::GroupResource;
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use super::attributes::{Attributes, converted};
 use super::compiled::Compiled;
+use crate::metrics::Called;
 use crate::response::Failure;
 
 pub(crate) use client::system_bundle;
@@ -77,7 +79,10 @@ impl Webhooks {
                 continue;
             };
             let round = usize::from(second);
-            let changed = match mutate_one(hook, attributes, &served, object).await {
+            let started = Instant::now();
+            let answered = mutate_one(hook, attributes, &served, object).await;
+            count(attributes, hook, "admit", &answered, started.elapsed());
+            let changed = match answered {
                 Ok(changed) => changed,
                 Err(problem) if hook.ignores(&problem) => {
                     tracing::warn!(webhook = hook.name, %problem, "a webhook failed and is passed over");
@@ -120,7 +125,10 @@ impl Webhooks {
             }
         }
         let calls = asked.iter().enumerate().map(|(index, (hook, served))| async move {
-            match validate_one(hook, attributes, served, object).await {
+            let started = Instant::now();
+            let answered = validate_one(hook, attributes, served, object).await;
+            count(attributes, hook, "validating", &answered, started.elapsed());
+            match answered {
                 Err(problem) if hook.ignores(&problem) => {
                     tracing::warn!(webhook = hook.name, %problem, "a webhook failed and is passed over");
                     let key =
@@ -133,6 +141,24 @@ impl Webhooks {
         });
         futures::future::join_all(calls).await.into_iter().collect()
     }
+}
+
+/// Counts a call by its outcome.
+fn count<T>(
+    attributes: &Attributes<'_>,
+    hook: &Hook,
+    r#type: &'static str,
+    answered: &Result<T, Problem>,
+    took: Duration,
+) {
+    let called = match answered {
+        Ok(_) => Called::Allowed,
+        Err(problem) if hook.ignores(problem) => Called::FailedOpen,
+        Err(Problem::Refused(status)) => Called::Refused(status.code),
+        Err(Problem::Calling(_)) => Called::Failed,
+    };
+    let operation = attributes.operation.as_str();
+    attributes.cx.api.metrics.admission().webhook(&hook.name, r#type, operation, called, took);
 }
 
 async fn mutate_one(

@@ -1,22 +1,23 @@
 //! The leader's part: local APIServices are made and removed, and the condition `Available` of the others says whether
 //! their backends answer. A backend is asked when something about it changes, and again after a while.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
 use litek8s_store::{Command, GroupResource, ObjectKey, View};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::backend::Backend;
+use super::registration::Registrar;
 use super::{Backends, api_services, probe, registration};
 use crate::api::Api;
 use crate::endpoints::metadata;
-use crate::extensions::{Condition, DEFINITIONS, set_condition};
+use crate::extensions::{Condition, DEFINITIONS, is_condition_true, set_condition};
 use crate::service_endpoints::Unreachable;
 
 /// How often a good backend is asked.
@@ -53,17 +54,18 @@ pub(crate) async fn run(api: Arc<Api>, term: u64, over: CancellationToken) {
         GroupResource::new("discovery.k8s.io", "endpointslices"),
     ];
     let mut changes = resources.each_ref().map(|resource| api.replica.changes(resource));
-    let mut keeper = Keeper { api, term, watched: BTreeMap::new(), failed: false };
+    let mut keeper = Keeper { api, term, watched: BTreeMap::new(), failed: false, shown: BTreeSet::new() };
+    let mut registrar = Registrar::default();
     let mut probes: FuturesUnordered<Probe> = FuturesUnordered::new();
     let mut start = true;
     loop {
         changes.iter_mut().for_each(|change| drop(change.borrow_and_update()));
-        keeper.failed = false;
         let view = keeper.api.replica.view();
         let now = keeper.api.clock.now();
-        for command in registration::decide(&view, start, now) {
-            keeper.write(command).await;
-        }
+        let commands = registrar.decide(&view, start, now);
+        // Together, so that they share the disk's syncs.
+        let written = join_all(commands.into_iter().map(|command| keeper.propose(command))).await;
+        keeper.failed = written.contains(&false);
         start &= keeper.failed;
         let backends = keeper.api.aggregation.backends(&keeper.api.replica);
         probes.extend(keeper.look(&view, &backends).await);
@@ -91,12 +93,18 @@ struct Keeper {
     term: u64,
     watched: BTreeMap<String, Watched>,
     failed: bool,
+    /// The backends that metrics show.
+    shown: BTreeSet<String>,
 }
 
 impl Keeper {
     /// Says what can be said without asking; the questions that are due.
     async fn look(&mut self, view: &View, backends: &Backends) -> Vec<Probe> {
         self.watched.retain(|name, _| backends.values().any(|backend| backend.name == *name));
+        let gone = |name: &String| !backends.values().any(|backend| backend.name == *name);
+        for name in self.shown.extract_if(.., gone) {
+            self.api.metrics.forget_api_service(&name);
+        }
         let (mut probes, now) = (Vec::new(), Instant::now());
         for backend in backends.values() {
             let endpoints = match endpoints(view, backend) {
@@ -159,18 +167,22 @@ impl Keeper {
         let (reason, message) = (verdict.reason, &*verdict.message);
         let condition = Condition { ty: "Available", holds: reason == "Passed", reason, message };
         set_condition(&mut after, &condition, &metadata::time(self.api.clock.now()));
+        let lost = (!condition.holds && is_condition_true(&before, "Available")).then_some(reason);
+        self.api.metrics.api_service(name, condition.holds, lost);
+        self.shown.insert(name.to_owned());
         if let Some(command) = registration::update(object, &before, after) {
             tracing::info!(name, reason, message, "an APIService's availability changed");
-            self.write(command).await;
+            self.failed |= !self.propose(command).await;
         }
     }
 
-    async fn write(&mut self, command: Command) {
-        // A write that somebody else's overtook is decided again: that other one wakes this loop.
-        if let Err(error) = self.api.replica.propose(command, Some(self.term)).await {
+    /// Whether a change got through. One that somebody else's overtook did: that other one wakes this loop.
+    async fn propose(&self, command: Command) -> bool {
+        let proposed = self.api.replica.propose(command, Some(self.term)).await;
+        if let Err(error) = &proposed {
             tracing::warn!(%error, "a change of an APIService will be tried again");
-            self.failed = true;
         }
+        proposed.is_ok()
     }
 
     /// When something is due without any change.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::API_SERVICES;
 use super::client::Client;
 use super::front_proxy::FrontProxy;
+use super::registration::is_managed;
 use crate::service_endpoints::ServicePort;
 
 /// The server of a group and version.
@@ -31,6 +32,9 @@ pub(crate) struct Backend {
 impl Backend {
     /// Of an APIService; `None` when this server itself serves it. The connections of `before` live on if they can.
     pub(super) fn of(object: &Object, before: Option<&Self>, front_proxy: &FrontProxy) -> Option<Self> {
+        if is_managed(object) {
+            return None;
+        }
         let value: Value = serde_json::from_slice(&object.json).ok()?;
         let spec = &value["spec"];
         let text = |field: &str| spec[field].as_str().unwrap_or_default();

@@ -1,12 +1,14 @@
 //! The APIServices of what this server itself serves: made for every group and version, gone with a definition's last.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use litek8s_machinery::discovery::priorities;
+use litek8s_machinery::gvk::GroupVersion;
 use litek8s_machinery::resource::builtin;
-use litek8s_store::{Command, GroupResource, Object, ObjectKey, Precondition, View};
+use litek8s_store::{Command, GroupResource, Object, ObjectKey, Precondition, Revision, View};
 use serde_json::{Value, json};
 
 use super::strategy::set_local;
@@ -21,59 +23,87 @@ const ON_START: &str = "onstart";
 /// Of custom resources: completed always.
 const ALWAYS: &str = "true";
 
-/// What has to be done so that the APIServices are as they should be; with `start` also those of built-in groups.
-pub(super) fn decide(view: &View, start: bool, now: Timestamp) -> Vec<Command> {
-    let wanted = wanted(view);
-    let mut commands = Vec::new();
-    for (name, (spec, managed)) in &wanted {
-        let key = ObjectKey::new(api_services(), "", name);
-        match view.get(&key) {
-            None if start || *managed == ALWAYS => commands.push(create(key, spec, managed, now)),
-            None => {}
-            Some(object) => commands.extend(complete(object, spec, now)),
-        }
-    }
-    let gone = view.list(&api_services(), None).filter(|object| !wanted.contains_key(&*object.key.name));
-    commands.extend(gone.filter(|object| is_managed(object)).map(|object| Command::Delete {
-        key: object.key.clone(),
-        precondition: Precondition::at(object.revision),
-    }));
-    commands
+/// The versions that definitions serve, each definition read once for every change of it.
+#[derive(Default)]
+pub(super) struct Registrar {
+    definitions: BTreeMap<Arc<str>, (Revision, Vec<GroupVersion>)>,
 }
 
-fn is_managed(object: &Object) -> bool {
+impl Registrar {
+    /// What has to be done so that the APIServices are as they should be; with `start` also those of built-in groups.
+    pub(super) fn decide(&mut self, view: &View, start: bool, now: Timestamp) -> Vec<Command> {
+        self.follow(view);
+        let wanted = self.wanted();
+        let mut commands = Vec::new();
+        for (name, (spec, managed)) in &wanted {
+            let key = ObjectKey::new(api_services(), "", name);
+            match view.get(&key) {
+                None if start || *managed == ALWAYS => commands.push(create(key, spec, managed, now)),
+                None => {}
+                Some(object) => commands.extend(complete(object, spec, now)),
+            }
+        }
+        let gone = view.list(&api_services(), None).filter(|object| !wanted.contains_key(&*object.key.name));
+        commands.extend(gone.filter(|object| is_managed(object)).map(|object| Command::Delete {
+            key: object.key.clone(),
+            precondition: Precondition::at(object.revision),
+        }));
+        commands
+    }
+
+    fn follow(&mut self, view: &View) {
+        let mut before = std::mem::take(&mut self.definitions);
+        for object in view.list(&GroupResource::new(DEFINITIONS.0, DEFINITIONS.2), None) {
+            let known = before.remove(&object.key.name).filter(|(revision, _)| *revision == object.revision);
+            let known = known.unwrap_or_else(|| (object.revision, served(object)));
+            self.definitions.insert(object.key.name.clone(), known);
+        }
+    }
+
+    /// The specification of each APIService by name, and how it is managed.
+    fn wanted(&self) -> BTreeMap<String, (Value, &'static str)> {
+        let mut wanted = BTreeMap::new();
+        let mut add = |group: &str, version: &str, managed| {
+            wanted
+                .entry(format!("{version}.{group}"))
+                .or_insert_with(|| (specification(group, version), managed));
+        };
+        // The server of APIServices is not among what it aggregates.
+        for resource in builtin().iter().filter(|resource| *resource.group != *API_SERVICES.0) {
+            add(&resource.group, &resource.version, ON_START);
+        }
+        for version in self.definitions.values().flat_map(|(_, versions)| versions) {
+            add(&version.group, &version.version, ALWAYS);
+        }
+        wanted
+    }
+}
+
+fn specification(group: &str, version: &str) -> Value {
+    let (of_group, of_version) = priorities(group, version);
+    let mut spec =
+        json!({"version": version, "groupPriorityMinimum": of_group, "versionPriority": of_version});
+    if !group.is_empty() {
+        spec["group"] = json!(group);
+    }
+    spec
+}
+
+/// The versions that a definition makes this server serve.
+fn served(object: &Object) -> Vec<GroupVersion> {
+    let definition: Value = serde_json::from_slice(&object.json).unwrap_or_default();
+    if !is_condition_true(&definition, "Established") {
+        return Vec::new();
+    }
+    let group = definition["spec"]["group"].as_str().unwrap_or_default();
+    let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+    let served = versions.filter(|version| version["served"] == true);
+    served.filter_map(|version| Some(GroupVersion::new(group, version["name"].as_str()?))).collect()
+}
+
+/// Whether the object is one that is made here.
+pub(super) fn is_managed(object: &Object) -> bool {
     object.meta.labels.get(MANAGED).is_some_and(|label| label == ALWAYS || label == ON_START)
-}
-
-/// The specification of each APIService by name, and how it is managed.
-fn wanted(view: &View) -> BTreeMap<String, (Value, &'static str)> {
-    let mut wanted = BTreeMap::new();
-    let mut add = |group: &str, version: &str, managed| {
-        let (of_group, of_version) = priorities(group, version);
-        let mut spec = json!({
-            "version": version, "groupPriorityMinimum": of_group, "versionPriority": of_version,
-        });
-        if !group.is_empty() {
-            spec["group"] = json!(group);
-        }
-        wanted.entry(format!("{version}.{group}")).or_insert((spec, managed));
-    };
-    // The server of APIServices is not among what it aggregates.
-    for resource in builtin().iter().filter(|resource| *resource.group != *API_SERVICES.0) {
-        add(&resource.group, &resource.version, ON_START);
-    }
-    for object in view.list(&GroupResource::new(DEFINITIONS.0, DEFINITIONS.2), None) {
-        let definition: Value = serde_json::from_slice(&object.json).unwrap_or_default();
-        if !is_condition_true(&definition, "Established") {
-            continue;
-        }
-        let group = definition["spec"]["group"].as_str().unwrap_or_default();
-        let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
-        for version in versions.filter(|version| version["served"] == true) {
-            add(group, version["name"].as_str().unwrap_or_default(), ALWAYS);
-        }
-    }
-    wanted
 }
 
 fn create(key: ObjectKey, spec: &Value, managed: &str, now: Timestamp) -> Command {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
+use hyper::body::Body;
 use serde_json::{Map, Value, json};
 
 use super::policy::{Level, Stage, Verdict};
@@ -107,7 +108,11 @@ impl Recording {
             self.add(Stage::ResponseStarted, Some(status.clone()), None).await;
             return (response, Some(AtEnd { recording: self.clone(), status }));
         }
-        if verdict.level < Level::RequestResponse && !code.is_client_error() && !code.is_server_error() {
+        // What another server streams may have no end, and is not kept.
+        let endless = response.body().size_hint().exact().is_none();
+        let short =
+            verdict.level < Level::RequestResponse && !code.is_client_error() && !code.is_server_error();
+        if endless || short {
             self.add(Stage::ResponseComplete, Some(status), None).await;
             return (response, None);
         }

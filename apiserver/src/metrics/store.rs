@@ -62,6 +62,16 @@ impl Collector for StoreCollector {
             let labels = [("resource", resource.to_string())];
             ConstGauge::new(count(number as u64)).encode(objects.encode_family(&labels)?)?;
         }
+        let mut objects = encoder.encode_descriptor(
+            "apiserver_resource_objects",
+            "Objects in the store by group and resource",
+            None,
+            prometheus_client::metrics::MetricType::Gauge,
+        )?;
+        for (resource, number) in view.resources() {
+            let labels = [("group", resource.group.to_string()), ("resource", resource.resource.to_string())];
+            ConstGauge::new(count(number as u64)).encode(objects.encode_family(&labels)?)?;
+        }
         Ok(())
     }
 }

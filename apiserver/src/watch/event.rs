@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use litek8s_machinery::status::Status;
 use litek8s_store::{Event, EventKind, Object, Revision};
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Shape;
 use crate::api::Api;
 use crate::endpoints::Selection;
+use crate::metrics::Sent;
 use crate::registry::Served;
 
 /// The annotation of the bookmark that ends the initial events.
@@ -24,12 +25,14 @@ pub(super) struct Writer {
     pub(super) failed: bool,
     /// Whether the next table is the first, which alone has column definitions.
     first: bool,
+    sent: Sent,
 }
 
 impl Writer {
     /// A writer of objects of `served` in `shape`.
     pub(super) fn new(served: Arc<Served>, shape: Shape, api: Arc<Api>) -> Self {
-        Self { api, served, shape, failed: false, first: true }
+        let sent = api.metrics.watch_events(&served);
+        Self { api, served, shape, failed: false, first: true, sent }
     }
 
     /// Writes what `event`, which is of the resource, is to a watcher with this selection, which may be nothing.
@@ -64,7 +67,7 @@ impl Writer {
     pub(super) fn write(&mut self, kind: &str, object: &Object, out: &mut BytesMut) {
         let first = std::mem::take(&mut self.first);
         match self.shape.encode(&self.served, object, first, self.api.clock.now()) {
-            Ok(object) => self.shape.put(kind, &object, out),
+            Ok(object) => self.put(kind, &object, out),
             Err(status) => self.error(&status, out),
         }
     }
@@ -77,7 +80,7 @@ impl Writer {
             self.shape.encode_value(&self.served, value, first, self.api.clock.now())
         });
         match encoded {
-            Ok(object) => self.shape.put("DELETED", &object, out),
+            Ok(object) => self.put("DELETED", &object, out),
             Err(status) => self.error(&status, out),
         }
     }
@@ -95,7 +98,7 @@ impl Writer {
         }
         let first = std::mem::take(&mut self.first);
         match self.shape.encode_value(&self.served, object, first, self.api.clock.now()) {
-            Ok(object) => self.shape.put("BOOKMARK", &object, out),
+            Ok(object) => self.put("BOOKMARK", &object, out),
             Err(status) => self.error(&status, out),
         }
     }
@@ -105,7 +108,13 @@ impl Writer {
         self.failed = true;
         // A Status has a form in every media type.
         if let Ok(status) = self.shape.written(&status.to_json()) {
-            self.shape.put("ERROR", &status, out);
+            self.put("ERROR", &status, out);
         }
+    }
+
+    fn put(&self, kind: &str, object: &Bytes, out: &mut BytesMut) {
+        let before = out.len();
+        self.shape.put(kind, object, out);
+        self.sent.event(out.len() - before);
     }
 }

@@ -176,8 +176,12 @@ async fn a_stopping_server_says_so_before_it_closes() {
     let server = Running::start_with_flags(&["--shutdown-delay", "3"]).await;
     let (one, two) = (server.admin(false).await, server.admin(true).await);
     server.begin_stop();
-    let report = one.until_text("/readyz", |text| text.contains("[-]shutdown failed")).await;
+    let report =
+        one.until_text("/readyz", |text| text.contains("[-]shutdown failed: reason withheld\n")).await;
     assert!(report.ends_with("readyz check failed\n"), "{report}");
+    let reason = one.get("/readyz/shutdown").await;
+    assert_eq!(reason.text(), "internal server error: process is shutting down\n");
+    assert_eq!(reason.code, StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(one.get("/livez").await.text(), "ok", "it lives, and still serves");
     assert_eq!(server.anonymous().await.get("/livez").await.text(), "ok", "new connections too");
     assert_eq!(two.get("/api/v1/namespaces").await.code, StatusCode::OK);
