@@ -1,6 +1,8 @@
 //! What single kinds do beyond their schema: allocation, phases, immutability; a kind without behaviour has none here.
 
 mod config;
+mod cron_job;
+mod job;
 mod namespace;
 mod plain;
 mod pod;
@@ -99,6 +101,11 @@ pub trait Strategy: Send + Sync {
     /// What the object holds that no other object may hold.
     fn claims(&self, _object: &Value) -> Vec<Claim> {
         Vec::new()
+    }
+
+    /// Whether a delete that says nothing leaves its dependents there, as the oldest kinds do.
+    fn orphans_by_default(&self) -> bool {
+        false
     }
 
     /// How many seconds the object gets to end itself; `None` when deletion is immediate.

@@ -26,3 +26,5 @@ mod node_death;
 mod repair;
 #[path = "e2e/vips.rs"]
 mod vips;
+#[path = "e2e/workloads.rs"]
+mod workloads;

@@ -183,7 +183,9 @@ fn next_step(writing: &Writing<'_>, options: &DeleteOptions, old: &Value) -> Ste
         _ if deleting => None,
         _ => strategy.grace_period(old, asked),
     };
-    set_gc_finalizers(&mut new, options.propagation());
+    let undecided = !metadata::finalizers(old).iter().any(|f| matches!(*f, ORPHAN | FOREGROUND));
+    let by_itself = (undecided && strategy.orphans_by_default()).then_some(Propagation::Orphan);
+    set_gc_finalizers(&mut new, options.propagation().or(by_itself));
     let waits = !metadata::finalizers(&new).is_empty() || strategy.held(&new);
     match graceful {
         Some(seconds) if seconds > 0 || waits => mark(writing, &mut new, seconds, deleting),

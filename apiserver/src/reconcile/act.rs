@@ -136,8 +136,8 @@ impl Actor {
     }
 
     async fn tell(&self, note: Option<Note>, name: &str) -> Ending {
-        if let Some(Note { reason, text }) = note {
-            self.event("Normal", reason, &text.replace("{}", name)).await;
+        if let Some(Note { ty, reason, text }) = note {
+            self.event(ty, &reason, &text.replace("{}", name)).await;
         }
         Ending::Done
     }

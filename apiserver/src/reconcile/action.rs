@@ -85,16 +85,23 @@ impl Action {
 /// What an Event says about a write once it is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
+    /// `Normal` or `Warning`.
+    pub(super) ty: &'static str,
     /// The reason, in one word.
-    pub(super) reason: &'static str,
+    pub(super) reason: String,
     /// The text; `{}` stands for the name of what was written.
     pub(super) text: String,
 }
 
 impl Note {
     /// A note.
-    pub(super) fn new(reason: &'static str, text: impl Into<String>) -> Self {
-        Self { reason, text: text.into() }
+    pub(super) fn new(reason: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { ty: "Normal", reason: reason.into(), text: text.into() }
+    }
+
+    /// A note that somebody should look.
+    pub(super) fn warning(reason: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { ty: "Warning", ..Self::new(reason, text) }
     }
 }
 

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::action::Action;
 use super::facts::Facts;
+use super::job;
 use super::kind::Kind;
+use super::pod::Pod;
 use super::read;
 use crate::endpoints::metadata;
 
@@ -30,8 +32,8 @@ pub(super) fn claim<'a>(
     for object in controlled(facts, owner, of) {
         if selects(object) {
             claimed.owned.push(object);
-        } else {
-            claimed.actions.extend(release(of, object, &owner.meta.uid));
+        } else if !owner.meta.is_terminating() {
+            claimed.actions.extend(release((kind, owner), of, object));
         }
     }
     if owner.meta.is_terminating() {
@@ -39,8 +41,13 @@ pub(super) fn claim<'a>(
     }
     for name in facts.index.orphans(of, &owner.key.namespace) {
         let Some(object) = facts.view.get(&of.key(&owner.key.namespace, name)) else { continue };
-        if selects(object) && !object.meta.is_terminating() && object.meta.controller().is_none() {
-            claimed.actions.extend(adopt(of, object, kind.controls(owner)));
+        // A set that counts only pods that run or will has no use for one that ended.
+        let counts = matches!(kind, Kind::ReplicaSet | Kind::ReplicationController) && of == Kind::Pod;
+        if object.meta.is_terminating() || (counts && Pod::read(object).is_finished()) {
+            continue;
+        }
+        if selects(object) && object.meta.controller().is_none() {
+            claimed.actions.extend(adopt((kind, owner), of, object));
         }
     }
     claimed
@@ -54,18 +61,24 @@ pub(super) fn controlled<'a>(facts: &Facts<'a>, owner: &Object, of: Kind) -> Vec
     objects.filter(|object| object.meta.controller().is_some_and(|owner| owner.uid == uid)).collect()
 }
 
-fn adopt(kind: Kind, object: &Object, reference: Value) -> Option<Action> {
+fn adopt((kind, owner): (Kind, &Arc<Object>), of: Kind, object: &Object) -> Option<Action> {
     let mut value = read::value(object)?;
     let mut owners = read::list(&value["metadata"]["ownerReferences"]).to_vec();
-    owners.push(reference);
+    owners.push(kind.controls(owner));
     metadata::set(&mut value, "ownerReferences", Some(Value::Array(owners)));
-    Some(Action::update(kind, value))
+    if kind == Kind::Job {
+        job::track(&mut value);
+    }
+    Some(Action::update(of, value))
 }
 
-fn release(kind: Kind, object: &Object, uid: &str) -> Option<Action> {
+fn release((kind, owner): (Kind, &Arc<Object>), of: Kind, object: &Object) -> Option<Action> {
     let mut value = read::value(object)?;
     let mut owners = read::list(&value["metadata"]["ownerReferences"]).to_vec();
-    owners.retain(|owner| owner["uid"] != uid);
+    owners.retain(|other| other["uid"] != owner.meta.uid.as_str());
     metadata::set(&mut value, "ownerReferences", (!owners.is_empty()).then(|| json!(owners)));
-    Some(Action::update(kind, value))
+    if kind == Kind::Job {
+        job::untrack(&mut value);
+    }
+    Some(Action::update(of, value))
 }

@@ -6,7 +6,10 @@ use litek8s_store::View;
 use super::action::{Decision, Failed};
 use super::index::Index;
 use super::subject::{Duty, Subject};
-use super::{deployment, disruption, endpoint_slice, endpoints, mirroring, replica_set};
+use super::{
+    cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job, mirroring, replica_set,
+    stateful_set,
+};
 use crate::registry::Table;
 
 /// What a decision looks at.
@@ -35,6 +38,11 @@ pub(super) fn decide(facts: &Facts<'_>, subject: &Subject) -> Decision {
         (Duty::Deployment, Some(object)) => deployment::decide(facts, object),
         (Duty::EndpointSlice, Some(object)) => endpoint_slice::decide(facts, object),
         (Duty::Disruption, Some(object)) => disruption::decide(facts, object),
+        (Duty::StatefulSet, Some(object)) => stateful_set::decide(facts, object),
+        (Duty::DaemonSet, Some(object)) => daemon_set::decide(facts, object),
+        (Duty::Job, Some(object)) => job::decide(facts, object),
+        (Duty::JobPod, Some(object)) => job::let_go(facts, object),
+        (Duty::CronJob, Some(object)) => cron_job::decide(facts, object),
         (_, None) => Decision::nothing(),
     }
 }

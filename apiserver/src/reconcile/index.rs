@@ -39,13 +39,13 @@ impl Index {
     pub(super) fn note(&mut self, object: &Object) {
         let Some(kind) = Kind::of_resource(&object.key.resource) else { return };
         self.related.note(kind, object);
-        let selects = |duty: &Duty| duty.adopts().or(duty.looks_at()).is_some();
+        let selects = |duty: &Duty| !duty.adopts().is_empty() || duty.looks_at().is_some();
         for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind && selects(duty)) {
             let selector = read::value(object).map(|value| selector(kind, &value["spec"]["selector"]));
             let selectors = self.selectors.entry((duty, object.key.namespace.clone())).or_default();
             selectors.insert(object.key.name.clone(), selector.unwrap_or_else(LabelSelector::nothing));
         }
-        if !Duty::ALL.into_iter().any(|duty| duty.adopts() == Some(kind)) {
+        if !Duty::ALL.into_iter().any(|duty| duty.adopts().contains(&kind)) {
             return;
         }
         if object.meta.controller().is_none() {
@@ -99,6 +99,25 @@ impl Index {
         name: &str,
     ) -> impl Iterator<Item = &ObjectKey> + use<'_> {
         self.related.to(relation, namespace, name)
+    }
+
+    /// All of a duty that select anything in a namespace.
+    pub(super) fn of_namespace(&self, duty: Duty, namespace: &Arc<str>, due: &mut BTreeSet<Subject>) {
+        for name in self.selectors.get(&(duty, namespace.clone())).into_iter().flatten().map(|(name, _)| name)
+        {
+            due.insert(Subject { duty, namespace: namespace.clone(), name: name.clone() });
+        }
+    }
+
+    /// All of a duty that select anything.
+    pub(super) fn of_all_namespaces(&self, duty: Duty, due: &mut BTreeSet<Subject>) {
+        for ((_, namespace), names) in self.selectors.iter().filter(|((of, _), _)| *of == duty) {
+            due.extend(names.keys().map(|name| Subject {
+                duty,
+                namespace: namespace.clone(),
+                name: name.clone(),
+            }));
+        }
     }
 
     /// The names of what nobody controls.

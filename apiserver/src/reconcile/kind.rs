@@ -18,10 +18,16 @@ pub(super) enum Kind {
     EndpointSlice,
     Node,
     PodDisruptionBudget,
+    StatefulSet,
+    ControllerRevision,
+    PersistentVolumeClaim,
+    DaemonSet,
+    Job,
+    CronJob,
 }
 
 /// Group, version, plural name and kind, in the order of the enum.
-const ROWS: [(Kind, &str, &str, &str, &str); 10] = [
+const ROWS: [(Kind, &str, &str, &str, &str); 16] = [
     (Kind::Pod, "", "v1", "pods", "Pod"),
     (Kind::ReplicationController, "", "v1", "replicationcontrollers", "ReplicationController"),
     (Kind::ReplicaSet, "apps", "v1", "replicasets", "ReplicaSet"),
@@ -32,6 +38,12 @@ const ROWS: [(Kind, &str, &str, &str, &str); 10] = [
     (Kind::EndpointSlice, "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
     (Kind::Node, "", "v1", "nodes", "Node"),
     (Kind::PodDisruptionBudget, "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    (Kind::StatefulSet, "apps", "v1", "statefulsets", "StatefulSet"),
+    (Kind::ControllerRevision, "apps", "v1", "controllerrevisions", "ControllerRevision"),
+    (Kind::PersistentVolumeClaim, "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    (Kind::DaemonSet, "apps", "v1", "daemonsets", "DaemonSet"),
+    (Kind::Job, "batch", "v1", "jobs", "Job"),
+    (Kind::CronJob, "batch", "v1", "cronjobs", "CronJob"),
 ];
 
 static RESOURCES: LazyLock<Vec<GroupResource>> =

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use litek8s_store::Object;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 /// A pod and what was read of it.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub(super) struct Pod<'a> {
     pub(super) status: Status,
     /// `controller.kubernetes.io/pod-deletion-cost`.
     pub(super) deletion_cost: i64,
+    /// The annotations.
+    pub(super) annotations: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize, Default)]
@@ -40,6 +43,8 @@ struct WireMeta {
 pub(super) struct Spec {
     /// The node it is on, empty before it is on one.
     pub(super) node_name: String,
+    /// Where it may be.
+    pub(super) affinity: Option<Map<String, Value>>,
 }
 
 /// The parts of a pod's status that controllers look at.
@@ -50,17 +55,19 @@ pub(super) struct Status {
     pub(super) phase: String,
     /// The conditions.
     pub(super) conditions: Option<Vec<PodCondition>>,
-    /// The containers.
-    pub(super) container_statuses: Option<Vec<Container>>,
+    container_statuses: Option<Vec<Container>>,
+    init_container_statuses: Option<Vec<Container>>,
 }
 
 /// One condition.
 #[derive(Debug, Clone, Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PodCondition {
+    /// The type.
     #[serde(rename = "type")]
-    ty: String,
-    status: String,
+    pub(super) ty: String,
+    /// `True`, `False` or `Unknown`.
+    pub(super) status: String,
     last_transition_time: Option<String>,
 }
 
@@ -68,7 +75,35 @@ pub(super) struct PodCondition {
 #[derive(Debug, Clone, Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Container {
-    restart_count: i64,
+    /// The name.
+    pub(super) name: String,
+    /// How often it was started again.
+    pub(super) restart_count: i64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Deserialize, Default)]
+#[serde(default)]
+struct State {
+    terminated: Option<Terminated>,
+}
+
+#[derive(Debug, Clone, Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Terminated {
+    exit_code: i64,
+    finished_at: Option<String>,
+}
+
+impl Container {
+    /// With what it ended, if it has.
+    pub(super) fn exit_code(&self) -> Option<i64> {
+        self.state.terminated.as_ref().map(|end| end.exit_code)
+    }
+
+    fn finished_at(&self) -> Option<Timestamp> {
+        self.state.terminated.as_ref()?.finished_at.as_ref()?.parse().ok()
+    }
 }
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -79,7 +114,7 @@ impl<'a> Pod<'a> {
         let wire: Wire = serde_json::from_slice(&object.json).unwrap_or_default();
         let annotations = wire.metadata.annotations.unwrap_or_default();
         let deletion_cost = annotations.get(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or(0);
-        Self { object, spec: wire.spec, status: wire.status, deletion_cost }
+        Self { object, spec: wire.spec, status: wire.status, deletion_cost, annotations }
     }
 
     /// Whether it has ended, one way or the other.
@@ -92,9 +127,44 @@ impl<'a> Pod<'a> {
         !self.is_finished() && !self.object.meta.is_terminating()
     }
 
+    fn readiness(&self) -> Option<&PodCondition> {
+        self.status.conditions.iter().flatten().find(|condition| condition.ty == "Ready")
+    }
+
     fn ready(&self) -> Option<&PodCondition> {
-        let conditions = self.status.conditions.as_deref().unwrap_or_default();
-        conditions.iter().find(|condition| condition.ty == "Ready" && condition.status == "True")
+        self.readiness().filter(|condition| condition.status == "True")
+    }
+
+    /// The containers, as its status has them.
+    pub(super) fn containers(&self) -> impl Iterator<Item = &Container> {
+        self.status.container_statuses.iter().flatten()
+    }
+
+    /// The init containers, as its status has them.
+    pub(super) fn init_containers(&self) -> impl Iterator<Item = &Container> {
+        self.status.init_container_statuses.iter().flatten()
+    }
+
+    /// When it was created.
+    pub(super) fn created(&self) -> Option<Timestamp> {
+        self.object.meta.creation_timestamp.as_deref()?.parse().ok()
+    }
+
+    /// When it ended: as its containers say, or when it stopped being ready, or when it was deleted.
+    pub(super) fn finished_at(&self) -> Option<Timestamp> {
+        let meta = &self.object.meta;
+        let ends: Option<Vec<Timestamp>> = self.containers().map(Container::finished_at).collect();
+        let stopped = || {
+            let unready = self.readiness().filter(|condition| condition.status == "False")?;
+            unready.last_transition_time.as_ref()?.parse().ok()
+        };
+        let deleted = || {
+            let end: Timestamp = meta.deletion_timestamp.as_deref()?.parse().ok()?;
+            let grace = meta.deletion_grace_period_seconds.unwrap_or(0);
+            end.checked_sub(SignedDuration::from_secs(grace)).ok()
+        };
+        let ended = ends.and_then(|ends| ends.into_iter().max());
+        ended.or_else(stopped).or_else(deleted).or_else(|| self.created())
     }
 
     /// Whether it is ready.
@@ -118,7 +188,6 @@ impl<'a> Pod<'a> {
 
     /// How often its containers were started again: the most of any.
     pub(super) fn restarts(&self) -> i64 {
-        let containers = self.status.container_statuses.as_deref().unwrap_or_default();
-        containers.iter().map(|container| container.restart_count).max().unwrap_or(0)
+        self.containers().map(|container| container.restart_count).max().unwrap_or(0)
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use litek8s_store::{Event, EventKind, Object, ObjectKey, View};
 
 use super::index::Index;
+use super::job;
 use super::kind::Kind;
+use super::placement;
 use super::related::Relation;
 use super::{endpoints, service};
 
@@ -20,11 +22,17 @@ pub(super) enum Duty {
     Endpoints,
     EndpointSliceMirroring,
     Disruption,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    /// Pods that wait to be counted by a Job.
+    JobPod,
+    CronJob,
 }
 
 impl Duty {
     /// All of them.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::ReplicationController,
         Self::ReplicaSet,
         Self::Deployment,
@@ -32,6 +40,11 @@ impl Duty {
         Self::Endpoints,
         Self::EndpointSliceMirroring,
         Self::Disruption,
+        Self::StatefulSet,
+        Self::DaemonSet,
+        Self::Job,
+        Self::JobPod,
+        Self::CronJob,
     ];
 
     /// The kind of object that it looks after.
@@ -43,6 +56,11 @@ impl Duty {
             Self::EndpointSlice | Self::Endpoints => Kind::Service,
             Self::EndpointSliceMirroring => Kind::Endpoints,
             Self::Disruption => Kind::PodDisruptionBudget,
+            Self::StatefulSet => Kind::StatefulSet,
+            Self::DaemonSet => Kind::DaemonSet,
+            Self::Job => Kind::Job,
+            Self::JobPod => Kind::Pod,
+            Self::CronJob => Kind::CronJob,
         }
     }
 
@@ -56,15 +74,25 @@ impl Duty {
             Self::Endpoints => "endpoint-controller",
             Self::EndpointSliceMirroring => "endpointslicemirroring-controller",
             Self::Disruption => "disruption-controller",
+            Self::StatefulSet => "statefulset-controller",
+            Self::DaemonSet => "daemon-set-controller",
+            Self::Job | Self::JobPod => "job-controller",
+            Self::CronJob => "cronjob-controller",
         }
     }
 
-    /// The kind it selects by labels and adopts when nobody controls it.
-    pub(super) fn adopts(self) -> Option<Kind> {
+    /// The kinds it selects by labels and adopts when nobody controls them.
+    pub(super) fn adopts(self) -> &'static [Kind] {
         match self {
-            Self::ReplicationController | Self::ReplicaSet => Some(Kind::Pod),
-            Self::Deployment => Some(Kind::ReplicaSet),
-            Self::EndpointSlice | Self::Endpoints | Self::EndpointSliceMirroring | Self::Disruption => None,
+            Self::ReplicationController | Self::ReplicaSet | Self::Job => &[Kind::Pod],
+            Self::Deployment => &[Kind::ReplicaSet],
+            Self::StatefulSet | Self::DaemonSet => &[Kind::Pod, Kind::ControllerRevision],
+            Self::EndpointSlice
+            | Self::Endpoints
+            | Self::EndpointSliceMirroring
+            | Self::Disruption
+            | Self::JobPod
+            | Self::CronJob => &[],
         }
     }
 
@@ -75,8 +103,18 @@ impl Duty {
             Self::ReplicationController
             | Self::ReplicaSet
             | Self::Deployment
-            | Self::EndpointSliceMirroring => None,
+            | Self::EndpointSliceMirroring
+            | Self::StatefulSet
+            | Self::DaemonSet
+            | Self::Job
+            | Self::JobPod
+            | Self::CronJob => None,
         }
+    }
+
+    /// Whether there may be something to do about an object of its kind.
+    fn concerns(self, object: &Object) -> bool {
+        self != Self::JobPod || job::is_tracked(object)
     }
 }
 
@@ -110,7 +148,7 @@ impl Subject {
 /// What an object that is there makes due.
 pub(super) fn of_object(object: &Object, due: &mut BTreeSet<Subject>) {
     let Some(kind) = Kind::of_resource(&object.key.resource) else { return };
-    for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind) {
+    for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind && duty.concerns(object)) {
         due.insert(Subject::of(duty, &object.key));
     }
     // What is left of a Service that went when nobody looked.
@@ -129,7 +167,7 @@ pub(super) fn of_event(view: &View, index: &Index, event: &Event, due: &mut BTre
     for object in states {
         of_owner(view, object, due);
         for duty in Duty::ALL {
-            let adoptable = duty.adopts() == Some(kind) && object.meta.controller().is_none();
+            let adoptable = duty.adopts().contains(&kind) && object.meta.controller().is_none();
             if adoptable || concerned(duty) {
                 index.selecting(duty, object, |key| {
                     due.insert(key);
@@ -146,14 +184,30 @@ pub(super) fn of_event(view: &View, index: &Index, event: &Event, due: &mut BTre
                 due.insert(Subject::of(Duty::Endpoints, &event.object.key));
             }
         }
-        Kind::Node => of_node(view, index, event, due),
+        Kind::Node => {
+            of_node(view, index, event, due);
+            let before = event.previous.as_ref();
+            let same = before.is_some_and(|before| !placement::differs(before, &event.object));
+            if !same || event.kind == EventKind::Deleted {
+                index.of_all_namespaces(Duty::DaemonSet, due);
+            }
+        }
+        // A StatefulSet waits for claims that come and go; nothing in them says whose they are.
+        Kind::PersistentVolumeClaim => {
+            index.of_namespace(Duty::StatefulSet, &event.object.key.namespace, due);
+        }
         Kind::Pod
         | Kind::ReplicationController
         | Kind::ReplicaSet
         | Kind::Deployment
         | Kind::Event
         | Kind::EndpointSlice
-        | Kind::PodDisruptionBudget => {}
+        | Kind::PodDisruptionBudget
+        | Kind::StatefulSet
+        | Kind::ControllerRevision
+        | Kind::DaemonSet
+        | Kind::Job
+        | Kind::CronJob => {}
     }
     // A Deployment waits for the last pods of what it scaled down.
     if kind == Kind::Pod && event.kind == EventKind::Deleted {
@@ -173,7 +227,7 @@ fn of_owner(view: &View, object: &Object, due: &mut BTreeSet<Subject>) {
     let Some(kind) = Kind::of_owner(owner) else { return };
     for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind) {
         let key = kind.key(&object.key.namespace, &owner.name);
-        if view.get(&key).is_some_and(|found| found.meta.uid == owner.uid) {
+        if view.get(&key).is_some_and(|found| found.meta.uid == owner.uid && duty.concerns(found)) {
             due.insert(Subject::of(duty, &key));
         }
     }

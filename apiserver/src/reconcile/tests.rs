@@ -11,7 +11,7 @@ use super::action::{Action, Failed};
 use super::agenda::Agenda;
 use super::facts::{Facts, decide};
 use super::kind::Kind;
-use super::read;
+use super::{placement, read};
 use crate::endpoints::{metadata, refine};
 use crate::registry::Registry;
 
@@ -81,6 +81,9 @@ impl World {
         }
         made["creationTimestamp"] = json!(metadata::time(self.now));
         made["generation"] = json!(1);
+        if kind == Kind::Pod && object["status"]["phase"].is_null() {
+            object["status"]["phase"] = json!("Pending");
+        }
         let object = self.refined(kind, object);
         let key = kind.key(metadata::text(&object, "namespace"), metadata::text(&object, "name"));
         let command = Command::Create { key, object: object.to_string().into(), claims: Vec::new() };
@@ -110,7 +113,8 @@ impl World {
         if !read::same(&new["spec"], &old["spec"]) {
             new["metadata"]["generation"] = json!(current.meta.generation + 1);
         }
-        if current.meta.is_terminating() && metadata::finalizers(&new).is_empty() {
+        let waits_for_node = current.meta.deletion_grace_period_seconds.is_some_and(|grace| grace > 0);
+        if current.meta.is_terminating() && !waits_for_node && metadata::finalizers(&new).is_empty() {
             self.propose(Command::Delete { key, precondition: Precondition::at(revision) });
             return;
         }
@@ -138,10 +142,12 @@ impl World {
     }
 
     fn remove(&mut self, object: &Object) {
-        let mut value = read::value(object).unwrap();
-        let held = !object.meta.finalizers.is_empty() || value["spec"]["nodeName"].is_string();
-        if held {
+        let Some(object) = self.store.view().get(&object.key).cloned() else { return };
+        let mut value = read::value(&object).unwrap();
+        let on_node = value["spec"]["nodeName"].is_string();
+        if on_node || !object.meta.finalizers.is_empty() {
             value["metadata"]["deletionTimestamp"] = json!(metadata::time(self.now));
+            value["metadata"]["deletionGracePeriodSeconds"] = json!(if on_node { 30 } else { 0 });
             self.replace(object.key.clone(), &value, None);
         } else {
             self.end(&object.key);
@@ -225,6 +231,13 @@ impl World {
         self.agenda.wait(self.now).map(|wait| wait.as_secs())
     }
 
+    /// Whether anything is due now.
+    pub(super) fn is_due(&mut self) -> bool {
+        self.agenda.follow(&self.store.view());
+        let due = self.agenda.take(self.now);
+        due.is_some()
+    }
+
     pub(super) fn find(&self, kind: Kind, name: &str) -> Option<Value> {
         self.store.view().get(&kind.key("default", name)).map(|object| read::value(object).unwrap())
     }
@@ -251,12 +264,15 @@ impl World {
     pub(super) fn run_pod(&mut self, name: &str) {
         let now = metadata::time(self.now);
         let pod = self.get(Kind::Pod, name);
-        if pod["status"]["phase"] == "Running" || pod["metadata"]["deletionTimestamp"].is_string() {
+        let waits = pod["status"]["phase"] == "Pending";
+        if !waits || pod["metadata"]["deletionTimestamp"].is_string() {
             return;
         }
         self.edit(Kind::Pod, name, |pod| {
             if pod["spec"]["nodeName"].is_null() {
-                pod["spec"]["nodeName"] = json!("n1");
+                let affinity = pod["spec"]["affinity"].as_object();
+                let node = affinity.and_then(placement::pinned).unwrap_or("n1").to_owned();
+                pod["spec"]["nodeName"] = json!(node);
             }
             pod["status"]["phase"] = json!("Running");
             pod["status"]["conditions"] =

@@ -6,6 +6,8 @@ use litek8s_machinery::resource::Resource;
 
 use super::Strategy;
 use super::config::Config;
+use super::cron_job::CronJob;
+use super::job::Job;
 use super::namespace::Namespace;
 use super::pod::Pod;
 use super::rbac::Rbac;
@@ -20,6 +22,7 @@ use crate::extensions::Definitions;
 struct Plain {
     returns_deleted: bool,
     keeps_status: bool,
+    orphans: bool,
 }
 
 impl Strategy for Plain {
@@ -30,6 +33,10 @@ impl Strategy for Plain {
     fn keeps_status(&self) -> bool {
         self.keeps_status
     }
+
+    fn orphans_by_default(&self) -> bool {
+        self.orphans
+    }
 }
 
 /// The strategy of a built-in resource.
@@ -38,6 +45,9 @@ pub(crate) fn for_builtin(resource: &Resource) -> Arc<dyn Strategy> {
         ("", "namespaces") => Arc::new(Namespace),
         ("", "pods") => Arc::new(Pod),
         ("", "services") => Arc::new(Service),
+        ("", "replicationcontrollers") => Arc::new(Plain { orphans: true, ..Plain::default() }),
+        ("batch", "jobs") => Arc::new(Job),
+        ("batch", "cronjobs") => Arc::new(CronJob),
         ("", "configmaps" | "secrets") => Arc::new(Config { secret: *resource.plural == *"secrets" }),
         ("apiextensions.k8s.io", "customresourcedefinitions") => Arc::new(Definitions::default()),
         ("apiregistration.k8s.io", "apiservices") => Arc::new(ApiServices),

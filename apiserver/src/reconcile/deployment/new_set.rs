@@ -1,6 +1,6 @@
 //! The set that has the Deployment's template: found, named, numbered and created.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::action::{Action, Note};
 use super::super::condition::{self, Condition};
@@ -9,6 +9,7 @@ use super::super::kind::Kind;
 use super::super::read;
 use super::set::{HASH, Set};
 use super::{Deployment, annotation, status};
+use crate::reconcile::hash;
 
 /// Brings the newest set's revision and annotations up to date, and tells the Deployment's.
 pub(super) fn settle(facts: &Facts<'_>, deployment: &Deployment<'_>) -> Vec<Action> {
@@ -50,7 +51,7 @@ fn next_revision(deployment: &Deployment<'_>) -> i64 {
 pub(super) fn create(facts: &Facts<'_>, deployment: &Deployment<'_>) -> Vec<Action> {
     let collisions = deployment.value["status"]["collisionCount"].as_i64();
     let mut template = deployment.spec()["template"].clone();
-    let hash = hash(&template, collisions);
+    let hash = hash::of(&template, collisions);
     let name = format!("{}-{hash}", deployment.object.key.name);
     if facts.view.get(&Kind::ReplicaSet.key(&deployment.object.key.namespace, &name)).is_some() {
         let mut changed = deployment.value.clone();
@@ -103,17 +104,4 @@ pub(super) fn replicas(deployment: &Deployment<'_>, set: Option<&Set<'_>>) -> i6
     }
     let room = wanted + deployment.max_surge() - deployment.total();
     if room <= 0 { has } else { has + room.min(wanted - has) }
-}
-
-/// Ten characters at most that tell templates apart; no vowels, no look-alikes.
-pub(super) fn hash(template: &Value, collisions: Option<i64>) -> String {
-    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    let text = match collisions {
-        Some(count) => format!("{template}{count}"),
-        None => template.to_string(),
-    };
-    // FNV-1a, 32 bits.
-    let hash =
-        text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    hash.to_string().bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
 }

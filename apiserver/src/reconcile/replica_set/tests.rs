@@ -82,6 +82,22 @@ fn matching_pods_are_adopted_and_others_let_go() {
 }
 
 #[test]
+fn a_pod_that_ended_is_not_adopted_and_a_set_that_goes_keeps_its_own() {
+    let mut world = World::new();
+    let pod = json!({"metadata": {"labels": {"app": "web"}}, "status": {"phase": "Succeeded"}});
+    world.add(Kind::Pod, "done", pod);
+    world.add(Kind::ReplicaSet, "web", set(1));
+    world.settle();
+    assert!(world.get(Kind::Pod, "done")["metadata"]["ownerReferences"].is_null());
+    let own = world.names(Kind::Pod).into_iter().find(|name| name != "done").unwrap();
+    world.edit(Kind::ReplicaSet, "web", |set| set["metadata"]["finalizers"] = json!(["example.com/wait"]));
+    world.delete(Kind::ReplicaSet, "web");
+    world.edit(Kind::Pod, &own, |pod| pod["metadata"]["labels"]["app"] = json!("other"));
+    world.settle();
+    assert!(world.get(Kind::Pod, &own)["metadata"]["ownerReferences"].is_array());
+}
+
+#[test]
 fn the_least_useful_pods_go_first() {
     let mut world = world(5);
     let names = world.names(Kind::Pod);
