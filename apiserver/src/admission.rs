@@ -9,11 +9,13 @@ mod compiled;
 mod expressions;
 mod limits;
 mod matching;
+mod mutation;
 mod namespace;
 mod pod_security;
 mod policy;
 mod priority;
 pub(crate) mod quota;
+mod rounds;
 mod runtime_class;
 mod service_account;
 mod tolerations;
@@ -25,8 +27,10 @@ use serde_json::Value;
 
 use crate::response::Failure;
 use crate::strategy::WriteContext;
+use rounds::Rounds;
 
 pub(crate) use attributes::{Attributes, Operation};
+pub(crate) use mutation::{MutatingBindings, MutatingPolicies};
 pub(crate) use namespace::check_home;
 pub(crate) use policy::Policies;
 pub(crate) use webhook::WebhookConfigurations;
@@ -34,6 +38,7 @@ pub(crate) use webhook::WebhookConfigurations;
 /// What admission keeps between requests.
 #[derive(Default)]
 pub struct Admission {
+    mutations: mutation::MutationSet,
     policies: policy::PolicySet,
     webhooks: webhook::Webhooks,
     turns: quota::Turns,
@@ -57,19 +62,26 @@ pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> R
 
 async fn change(attributes: &Attributes<'_>, object: &mut Value) -> Result<bool, Failure> {
     built_in(attributes, object)?;
-    let webhooks = &attributes.cx.api.admission.webhooks;
-    let mut rounds = webhook::Rounds::default();
-    webhooks.mutate(attributes, &mut Some(object), &mut rounds, false).await?;
-    if rounds.changed() {
-        let seen = object.clone();
+    let Admission { mutations, webhooks, .. } = &attributes.cx.api.admission;
+    let (mut policies, mut hooks) = (Rounds::default(), Rounds::default());
+    mutations.mutate(attributes, object, &mut policies, false)?;
+    let seen_by_policies = policies.cares().then(|| object.clone());
+    webhooks.mutate(attributes, &mut Some(object), &mut hooks, false).await?;
+    let changed = policies.changed() || hooks.changed();
+    if changed {
+        let seen_by_hooks = object.clone();
         built_in(attributes, object)?;
-        if *object != seen {
-            rounds.repeat_all();
+        if seen_by_policies.is_some_and(|seen| seen != *object) {
+            policies.repeat_all();
         }
-        webhooks.mutate(attributes, &mut Some(object), &mut rounds, true).await?;
+        mutations.mutate(attributes, object, &mut policies, true)?;
+        if *object != seen_by_hooks {
+            hooks.repeat_all();
+        }
+        webhooks.mutate(attributes, &mut Some(object), &mut hooks, true).await?;
     }
     own_of_node(attributes.cx, attributes.old, object)?;
-    Ok(rounds.changed())
+    Ok(changed)
 }
 
 /// May refuse a write that is valid otherwise; `object` is what will be stored, nothing for a delete.
@@ -86,7 +98,7 @@ async fn check(attributes: &Attributes<'_>, object: Option<&Value>) -> Result<()
     }
     let admission = &attributes.cx.api.admission;
     if attributes.operation == Operation::Delete {
-        let mut rounds = webhook::Rounds::default();
+        let mut rounds = Rounds::default();
         admission.webhooks.mutate(attributes, &mut None, &mut rounds, false).await?;
     }
     if let Some(object) = object {

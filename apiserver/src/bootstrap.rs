@@ -57,6 +57,7 @@ pub async fn ensure(api: &Api, serving: SocketAddr, term: u64) -> Result<(), Boo
     let wanted: Vec<Wanted> = objects::namespaces()
         .into_iter()
         .chain(roles::all())
+        .chain(objects::service_cidr(api))
         .chain(objects::api_service(api, serving))
         .chain(front_proxy::extension_authentication(api))
         .collect();

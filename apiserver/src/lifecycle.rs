@@ -4,6 +4,7 @@
 //! `decide` functions look at one subject in a view and say which commands it needs; the loop here turns changes into
 //! subjects, and commands into proposals bound to the term. Nothing is polled: the only timer is the end of an Event.
 
+mod address;
 mod agenda;
 mod decide;
 mod definition;

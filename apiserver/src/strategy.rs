@@ -1,5 +1,6 @@
 //! What single kinds do beyond their schema: allocation, phases, immutability; a kind without behaviour has none here.
 
+mod autoscaler;
 mod config;
 mod cron_job;
 mod job;
@@ -8,6 +9,7 @@ mod plain;
 mod pod;
 mod rbac;
 mod service;
+pub(crate) mod service_cidr;
 
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ use crate::request::{UserInfo, Warnings};
 use crate::response::Failure;
 
 pub(crate) use plain::for_builtin;
+pub(crate) use service::IP_SPACE;
 
 /// What a strategy may look at while it prepares or validates an object.
 pub struct WriteContext<'a> {

@@ -140,6 +140,23 @@ pub fn apply(
     Ok(object)
 }
 
+/// `live` with every field of `applied`, owned by nobody: what a MutatingAdmissionPolicy's configuration makes of an
+/// object. The error says what of `applied` is not of the schema, or would replace a whole list or map.
+pub fn lay_over(schema: &Schema, live: &Value, applied: &Value) -> Result<Value, String> {
+    check::fields(schema, applied)?;
+    let whole = check::wholes(schema, applied);
+    if !whole.is_empty() {
+        let list = whole.join(", ");
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {list}"
+        ));
+    }
+    let mut merged =
+        merge::merge(schema, live, applied).map_err(|error| format!("failed to merge patch: {error}"))?;
+    merge::drop_nulls(Some(schema), &mut merged, true);
+    Ok(merged)
+}
+
 enum Failed {
     Conflicts(Vec<Conflict>),
     Malformed(String),

@@ -26,6 +26,8 @@ pub enum NameRule {
     Dns1035,
     /// Anything that is one segment of a path.
     PathSegment,
+    /// An IP address in its one spelling.
+    Address,
 }
 
 /// A further endpoint of an object, as in `pods/log`.

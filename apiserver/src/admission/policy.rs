@@ -1,8 +1,8 @@
 //! ValidatingAdmissionPolicies: every policy that a binding puts in force for a write is asked; the first refusal counts.
 
-mod binding;
-mod definition;
-mod params;
+pub(in crate::admission) mod binding;
+pub(in crate::admission) mod definition;
+pub(in crate::admission) mod params;
 mod verdict;
 
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn ask(
                 continue;
             }
         }
-        let params = match params::collect(policy, binding, attributes) {
+        let params = match params::collect(policy.param_kind.as_ref(), binding, attributes) {
             Ok(params) => params,
             Err(error) => {
                 misconfigured(tally, "binding", &error, Some(binding));

@@ -7,7 +7,6 @@ mod patch;
 mod review;
 mod target;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,7 @@ use serde_json::Value;
 
 use super::attributes::{Attributes, converted};
 use super::compiled::Compiled;
+use super::rounds::Rounds;
 use crate::metrics::Called;
 use crate::response::Failure;
 
@@ -32,27 +32,6 @@ const GROUP: &str = "admissionregistration.k8s.io";
 pub(super) struct Webhooks {
     mutating: Compiled<Vec<Hook>>,
     validating: Compiled<Vec<Hook>>,
-}
-
-/// Which mutating webhooks were called, and which are called once more.
-#[derive(Default)]
-pub(super) struct Rounds {
-    /// Called so far, and willing to be called again.
-    willing: BTreeSet<String>,
-    again: BTreeSet<String>,
-    changed: bool,
-}
-
-impl Rounds {
-    /// Whether a webhook changed the object: the mutators of the server then run once more.
-    pub(super) fn changed(&self) -> bool {
-        self.changed
-    }
-
-    /// All that are willing are called again: the object is no longer what they saw.
-    pub(super) fn repeat_all(&mut self) {
-        self.again.append(&mut self.willing);
-    }
 }
 
 impl Webhooks {
@@ -71,7 +50,7 @@ impl Webhooks {
         let configurations = self.mutating.all(attributes.cx.view, &resource, Hook::of_configuration);
         let hooks = configurations.iter().flat_map(|hooks| hooks.iter());
         for (index, hook) in hooks.enumerate() {
-            if second && !rounds.again.contains(&hook.id) {
+            if second && !rounds.is_due(&hook.id) {
                 continue;
             }
             let Some(served) = hook.wants(attributes, object.as_deref()).map_err(|p| p.into_failure(hook))?
@@ -96,13 +75,7 @@ impl Webhooks {
             let key = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{index}");
             let said = serde_json::json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": changed});
             attributes.annotate(&key, &said.to_string());
-            if changed {
-                rounds.changed = true;
-                rounds.repeat_all();
-            }
-            if hook.reinvoked {
-                rounds.willing.insert(hook.id.clone());
-            }
+            rounds.note(&hook.id, changed, hook.reinvoked);
         }
         Ok(())
     }

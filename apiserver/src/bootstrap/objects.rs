@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Merge, Wanted};
 use crate::api::Api;
+use crate::endpoints::metadata;
+use crate::strategy::service_cidr;
 
 /// The namespaces of every cluster.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -26,6 +28,23 @@ pub(super) fn namespaces() -> Vec<Wanted> {
         merge: Merge::Keep,
     };
     NAMESPACES.into_iter().map(namespace).collect()
+}
+
+/// The ServiceCIDR that says which ranges the cluster was started with.
+pub(super) fn service_cidr(api: &Api) -> Option<Wanted> {
+    let cidrs: Vec<String> = api.service_cidrs.iter().map(ToString::to_string).collect();
+    (!cidrs.is_empty()).then(|| Wanted {
+        group: "networking.k8s.io",
+        version: "v1",
+        plural: "servicecidrs",
+        object: json!({
+            "metadata": {"name": "kubernetes"},
+            "spec": {"cidrs": cidrs},
+            "status": service_cidr::ready(&metadata::time(api.clock.now())),
+        }),
+        // Other ranges at a later start are not what is written here: the object stays, and the command line rules.
+        merge: Merge::Keep,
+    })
 }
 
 /// The address that a Service CIDR keeps for the API: its first.

@@ -15,6 +15,8 @@ const INCONSISTENT: i64 = -1;
 pub(crate) struct Continuation {
     /// The revision all chunks are taken at; `None` goes on at the newest.
     pub(crate) revision: Option<u64>,
+    /// When the first chunk was taken, in seconds since 1970; chunks of what is long past are not given out.
+    pub(crate) since: i64,
     /// The namespace of the last object sent.
     pub(crate) namespace: String,
     /// The name of the last object sent.
@@ -27,6 +29,8 @@ struct Token {
     v: String,
     rv: i64,
     start: String,
+    #[serde(default)]
+    since: i64,
 }
 
 const VERSION: &str = "meta.k8s.io/v1";
@@ -41,7 +45,7 @@ impl Continuation {
         } else {
             format!("{}/{}\0", self.namespace, self.name)
         };
-        let token = Token { v: VERSION.to_owned(), rv, start };
+        let token = Token { v: VERSION.to_owned(), rv, start, since: self.since };
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
     }
 
@@ -64,6 +68,7 @@ impl Continuation {
         let (namespace, name) = last.split_once('/').unwrap_or(("", last));
         Ok(Self {
             revision: u64::try_from(token.rv).ok(),
+            since: token.since,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         })
@@ -77,7 +82,8 @@ mod tests {
     #[test]
     fn a_token_comes_back_as_it_was() {
         for (revision, namespace, name) in [(Some(7), "default", "a"), (None, "", "node-1")] {
-            let token = Continuation { revision, namespace: namespace.to_owned(), name: name.to_owned() };
+            let token =
+                Continuation { revision, since: 7, namespace: namespace.to_owned(), name: name.to_owned() };
             assert_eq!(Continuation::decode(&token.encode()).ok(), Some(token));
         }
     }

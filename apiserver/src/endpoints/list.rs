@@ -12,6 +12,10 @@ use super::selection::Selection;
 use super::{Call, answer, reads};
 use crate::response::{Failure, Response};
 
+/// How long the chunks of one list may take, in seconds. A client that is slower is told so, as it is by a
+/// kube-apiserver, whose past is compacted every five minutes: it would finish a picture of what is long gone.
+const LIST_LIFETIME: i64 = 300;
+
 /// Answers the collection.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Response, Failure> {
     let options = ListOptions::parse(&call.ctx.info.query, false)?;
@@ -25,11 +29,14 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response, Failure> {
 struct Start {
     view: View,
     after: Option<(String, String)>,
+    /// When the first chunk was taken, in seconds since 1970.
+    since: i64,
 }
 
 impl Start {
     async fn find(call: &Call<'_>, options: &ListOptions) -> Result<Self, Failure> {
         let replica = &call.api.replica;
+        let since = call.api.clock.now().as_second();
         let revision = options::revision(&options.resource_version)?;
         if !options.continuation.is_empty() {
             return Self::resume(call, options, revision).await;
@@ -41,7 +48,7 @@ impl Start {
             Some(wanted) if wanted > 0 && exact => reads::exactly(replica, wanted).await?,
             other => reads::not_older_than(replica, other).await?,
         };
-        Ok(Self { view, after: None })
+        Ok(Self { view, after: None, since })
     }
 
     async fn resume(call: &Call<'_>, options: &ListOptions, revision: Option<u64>) -> Result<Self, Failure> {
@@ -52,11 +59,15 @@ impl Start {
         }
         let token = Continuation::decode(&options.continuation)?;
         let after = Some((token.namespace.clone(), token.name.clone()));
+        let now = call.api.clock.now().as_second();
         let Some(pinned) = token.revision else {
-            return Ok(Self { view: reads::newest(&call.api.replica).await?, after });
+            return Ok(Self { view: reads::newest(&call.api.replica).await?, after, since: now });
         };
+        if now.saturating_sub(token.since) > LIST_LIFETIME {
+            return Err(expired(&token));
+        }
         match reads::exactly(&call.api.replica, pinned).await {
-            Ok(view) => Ok(Self { view, after }),
+            Ok(view) => Ok(Self { view, after, since: token.since }),
             Err(status) if status.code == 410 => Err(expired(&token)),
             Err(status) => Err(status),
         }
@@ -115,6 +126,7 @@ impl Page {
         if let Some(last) = self.objects.last().filter(|_| self.remaining > 0) {
             let token = Continuation {
                 revision: Some(revision),
+                since: start.since,
                 namespace: last.key.namespace.to_string(),
                 name: last.key.name.to_string(),
             };

@@ -7,6 +7,7 @@ mod budget;
 pub(crate) mod dynamic;
 mod evaluate;
 pub(crate) mod functions;
+mod literal;
 mod program;
 mod value;
 
@@ -18,8 +19,9 @@ use litek8s_machinery::schema::{Rule, Schema, SchemaRef};
 use serde_json::Value;
 
 pub(crate) use budget::OUT_OF_BUDGET;
+pub(crate) use literal::Returns;
 pub(crate) use program::Program;
-pub(crate) use value::to_cel;
+pub(crate) use value::{to_cel, to_json};
 
 /// Stack for parsing and for deep expressions, in bytes; only what is used is ever mapped.
 const LARGE_STACK: usize = 64 * 1024 * 1024;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use litek8s_store::{Command, View};
 
 use super::subject::Subject;
-use super::{definition, garbage, namespace, namespace_defaults};
+use super::{address, definition, garbage, namespace, namespace_defaults};
 use crate::aggregation::Contents;
 use crate::registry::Table;
 
@@ -29,6 +29,7 @@ pub(super) fn decide(facts: &Facts<'_>, subject: &Subject) -> Vec<Command> {
             commands
         }
         Subject::Definition(name) => definition::decide(facts, name),
+        Subject::Address(ip) => address::decide(facts, ip),
         Subject::Leftovers(resource) => definition::leftovers(facts, resource),
     }
 }

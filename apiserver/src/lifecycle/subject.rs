@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use litek8s_store::{Event, EventKind, GroupResource, Object, ObjectKey, View};
 
+use super::address;
 use super::garbage::{owner_key, waits_for_collector};
 use crate::registry::Table;
 
@@ -19,6 +20,8 @@ pub(super) enum Subject {
     Definition(Arc<str>),
     /// Objects of a resource whose definition is gone.
     Leftovers(GroupResource),
+    /// A cluster address.
+    Address(Arc<str>),
 }
 
 pub(super) fn is_namespace(key: &ObjectKey) -> bool {
@@ -51,6 +54,7 @@ pub(super) fn of_object(object: &Object, due: &mut BTreeSet<Subject>) {
     if is_definition(&object.key) {
         due.insert(Subject::Definition(object.key.name.clone()));
     }
+    due.extend(address::of_object(object).map(Subject::Address));
 }
 
 /// What a change makes due.
@@ -59,6 +63,8 @@ pub(super) fn of_event(view: &View, table: &Table, event: &Event, due: &mut BTre
     if event.kind != EventKind::Deleted {
         of_object(object, due);
     }
+    let before = event.previous.iter().map(|previous| &**previous).chain([&**object]);
+    due.extend(before.flat_map(address::of_object).map(Subject::Address));
     of_home(view, event, due);
     // Objects that name this one as an owner: it is gone, or it waits for them.
     if event.kind == EventKind::Deleted || waits_for_collector(object) {

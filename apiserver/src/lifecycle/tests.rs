@@ -12,8 +12,8 @@ use crate::aggregation::{Content, Contents};
 use crate::registry::Registry;
 
 /// A store and what the leader does to it.
-struct World {
-    store: Store,
+pub(super) struct World {
+    pub(super) store: Store,
     registry: Registry,
     agenda: Agenda,
     now: Timestamp,
@@ -21,7 +21,7 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (registry, agenda) = (Registry::new(), Agenda::default());
         let now = "2024-01-01T00:00:00Z".parse().unwrap();
         let mut world = World { store: Store::default(), registry, agenda, now, aggregated: None };
@@ -30,7 +30,7 @@ impl World {
         world
     }
 
-    fn propose(&mut self, command: Command) -> Outcome {
+    pub(super) fn propose(&mut self, command: Command) -> Outcome {
         self.store.apply(1, Entry { session: 0, sequence: 0, acknowledged: 0, bound_term: None, command })
     }
 
@@ -86,7 +86,7 @@ impl World {
     }
 
     /// Acts until nothing is due; the rounds it took.
-    fn settle(&mut self) -> usize {
+    pub(super) fn settle(&mut self) -> usize {
         for round in 0..100 {
             let (view, table) = (self.store.view(), self.registry.table());
             self.agenda.follow(&view, &table);

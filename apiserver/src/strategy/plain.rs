@@ -5,6 +5,7 @@ use std::sync::Arc;
 use litek8s_machinery::resource::Resource;
 
 use super::Strategy;
+use super::autoscaler::Autoscaler;
 use super::config::Config;
 use super::cron_job::CronJob;
 use super::job::Job;
@@ -12,7 +13,8 @@ use super::namespace::Namespace;
 use super::pod::Pod;
 use super::rbac::Rbac;
 use super::service::Service;
-use crate::admission::{Policies, WebhookConfigurations};
+use super::service_cidr::ServiceCidr;
+use crate::admission::{MutatingBindings, MutatingPolicies, Policies, WebhookConfigurations};
 use crate::aggregation::ApiServices;
 use crate::certificates::CertificateRequests;
 use crate::extensions::Definitions;
@@ -54,6 +56,10 @@ pub(crate) fn for_builtin(resource: &Resource) -> Arc<dyn Strategy> {
         ("rbac.authorization.k8s.io", _) => Arc::new(Rbac),
         ("certificates.k8s.io", "certificatesigningrequests") => Arc::new(CertificateRequests),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => Arc::new(Policies),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => Arc::new(MutatingPolicies),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => Arc::new(MutatingBindings),
+        ("autoscaling", "horizontalpodautoscalers") => Arc::new(Autoscaler),
+        ("networking.k8s.io", "servicecidrs") => Arc::new(ServiceCidr),
         (
             "admissionregistration.k8s.io",
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",

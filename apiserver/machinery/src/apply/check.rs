@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::Writer;
 use super::shape::{element, field};
 use crate::managed::{PathElement, path_text};
-use crate::schema::{ListType, Schema, Type, Wire};
+use crate::schema::{ListType, MapType, Schema, Type, Wire};
 use crate::status::Status;
 
 pub(super) fn body(schema: &Schema, applied: &Value, writer: &Writer<'_>) -> Result<(), Status> {
@@ -24,6 +24,11 @@ pub(super) fn body(schema: &Schema, applied: &Value, writer: &Writer<'_>) -> Res
     if applied.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
+    fields(schema, applied).map_err(Status::bad_request)
+}
+
+/// Whether all of it is of the schema's types.
+pub(super) fn fields(schema: &Schema, applied: &Value) -> Result<(), String> {
     let mut found = Vec::new();
     check(Some(schema), applied, &mut Vec::new(), &mut found);
     let text = match found.len() {
@@ -31,7 +36,43 @@ pub(super) fn body(schema: &Schema, applied: &Value, writer: &Writer<'_>) -> Res
         1 => found.remove(0),
         _ => format!("errors:\n  {}", found.join("\n  ")),
     };
-    Err(Status::bad_request(format!("failed to create typed patch object ({}): {text}", named(applied))))
+    Err(format!("failed to create typed patch object ({}): {text}", named(applied)))
+}
+
+/// The paths of lists and maps in `applied` that are merged as one.
+pub(super) fn wholes(schema: &Schema, applied: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    collect_wholes(Some(schema), applied, &mut Vec::new(), &mut found);
+    found
+}
+
+fn collect_wholes(
+    schema: Option<&Schema>,
+    value: &Value,
+    path: &mut Vec<PathElement>,
+    found: &mut Vec<String>,
+) {
+    let Some(known) = schema.filter(|schema| schema.ty != Type::Any) else { return };
+    if let Value::Object(fields) = value {
+        if known.ty == Type::Object && known.map == MapType::Atomic {
+            found.push(path_text(path));
+        }
+        for (name, value) in fields {
+            let (child, _) = field(Some(known), name, path.is_empty());
+            path.push(PathElement::field(name));
+            collect_wholes(child, value, path, found);
+            path.pop();
+        }
+    } else if let Value::Array(items) = value {
+        if known.ty == Type::Array && known.list == ListType::Atomic {
+            found.push(path_text(path));
+        }
+        for (index, item) in items.iter().enumerate() {
+            path.push(PathElement::Index(i64::try_from(index).unwrap_or(i64::MAX)));
+            collect_wholes(known.item(), item, path, found);
+            path.pop();
+        }
+    }
 }
 
 fn named(object: &Value) -> String {

@@ -91,6 +91,7 @@ fn flag(resource: &mut Resource, word: &'static str, ty: &'static str) {
                 "label" => NameRule::Label,
                 "dns1035" => NameRule::Dns1035,
                 "path" => NameRule::PathSegment,
+                "address" => NameRule::Address,
                 _ => NameRule::Subdomain,
             };
         }

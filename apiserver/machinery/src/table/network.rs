@@ -47,6 +47,16 @@ pub(super) fn cluster_ip(service: &Value) -> String {
     or_none(if first.is_empty() { text(service, "spec.clusterIP") } else { first })
 }
 
+/// Who holds an address: `services/default/web`.
+pub(super) fn address_parent(address: &Value) -> String {
+    let Some(parent) = at(address, "spec.parentRef") else { return "<none>".to_owned() };
+    let (resource, group) = (text(parent, "resource"), text(parent, "group"));
+    let kind = if group.is_empty() { resource } else { format!("{resource}.{group}") };
+    let names = ["namespace", "name"].map(|field| text(parent, field));
+    let names = names.iter().filter(|name| !name.is_empty()).map(String::as_str);
+    std::iter::once(kind.to_lowercase().as_str()).chain(names).collect::<Vec<_>>().join("/")
+}
+
 /// What reaches a service from outside.
 pub(super) fn external_ip(service: &Value) -> String {
     let external = strings(service, "spec.externalIPs");

@@ -18,6 +18,9 @@ pub(super) fn print(name: &str, object: &Value, now: Timestamp) -> Value {
     if let Some(path) = name.strip_prefix("age.") {
         return Value::from(at(object, path).map_or("<none>".to_owned(), |time| age::since(Some(time), now)));
     }
+    if let Some(path) = name.strip_prefix("join.") {
+        return items(object, path).iter().map(jsonpath::text).collect::<Vec<_>>().join(",").into();
+    }
     match name {
         "pod.ready" => pod::ready(object).into(),
         "pod.status" => pod::status(object).into(),
@@ -81,6 +84,7 @@ fn other(name: &str, object: &Value) -> String {
             None => "Local".to_owned(),
         },
         "apiservice.available" => available(object),
+        "ipaddress.parent" => network::address_parent(object),
         "ingressclass.parameters" => match at(object, "spec.parameters") {
             Some(parameters) => {
                 let group = match text(parameters, "apiGroup") {

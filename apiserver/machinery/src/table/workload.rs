@@ -81,6 +81,11 @@ pub(super) fn hpa_reference(object: &Value) -> String {
 
 /// Current and wanted metrics of an autoscaler.
 pub(super) fn hpa_targets(object: &Value) -> String {
+    if let Some(target) = at(object, "spec.targetCPUUtilizationPercentage") {
+        let current = at(object, "status.currentCPUUtilizationPercentage");
+        let current = current.map_or("<unknown>".to_owned(), |current| format!("{current}%"));
+        return format!("cpu: {current}/{target}%");
+    }
     let current = items(object, "status.currentMetrics");
     let one = |(place, metric): (usize, &Value)| {
         let ty = text(metric, "type");

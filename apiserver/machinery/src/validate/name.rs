@@ -59,6 +59,7 @@ pub fn name_errors(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
             (63, label_shape(name) && starts, DNS1035)
         }
         NameRule::PathSegment => return path_segment(name, prefix),
+        NameRule::Address => return address(name),
     };
     if name.len() > most {
         errors.push(too_long(most));
@@ -78,6 +79,20 @@ fn path_segment(name: &str, prefix: bool) -> Vec<String> {
         .filter(|&&odd| name.contains(odd))
         .map(|odd| format!("may not contain '{odd}'"))
         .collect()
+}
+
+/// An address as it is written by everybody, so that one address is one name.
+fn address(name: &str) -> Vec<String> {
+    match name.parse::<std::net::IpAddr>() {
+        Err(_) => vec![super::special::IP.to_owned()],
+        Ok(std::net::IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => {
+            vec!["must not be an IPv4-mapped IPv6 address".to_owned()]
+        }
+        Ok(address) if address.to_string() != name => {
+            vec![format!("must be in canonical form ({:?})", address.to_string())]
+        }
+        Ok(_) => Vec::new(),
+    }
 }
 
 pub(super) fn too_long(most: usize) -> String {

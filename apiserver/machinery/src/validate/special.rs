@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::field::{FieldError, Path};
 
+pub(super) use network::IP;
+
 /// A check by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
@@ -47,6 +49,8 @@ pub(super) enum Check {
     Cidr,
     /// The cluster IP is fixed once it is there.
     ClusterIp,
+    /// The ranges of a ServiceCIDR: one of a family, and none is taken back.
+    ServiceCidrs,
 }
 
 impl Check {
@@ -70,6 +74,7 @@ impl Check {
             "address" => Self::Address,
             "cidr" => Self::Cidr,
             "cluster-ip" => Self::ClusterIp,
+            "service-cidrs" => Self::ServiceCidrs,
             _ => return None,
         })
     }
@@ -115,6 +120,7 @@ impl Check {
                     errors.push(FieldError::invalid(path, text, network::CIDR));
                 }
             }
+            Self::ServiceCidrs => network::service_cidrs(value, path, errors),
             Self::ClusterIp => {
                 let was = before.and_then(Value::as_str).unwrap_or("");
                 let kind = object.get("spec").and_then(|spec| spec.get("type")).and_then(Value::as_str);

@@ -5,26 +5,26 @@ use serde_json::Value;
 use super::super::matching::Matching;
 
 /// A ValidatingAdmissionPolicyBinding.
-pub(super) struct Binding {
-    pub(super) name: String,
-    pub(super) policy: String,
-    pub(super) param: Option<ParamRef>,
-    pub(super) matching: Option<Matching>,
-    pub(super) actions: Vec<String>,
+pub(in crate::admission) struct Binding {
+    pub(in crate::admission) name: String,
+    pub(in crate::admission) policy: String,
+    pub(in crate::admission) param: Option<ParamRef>,
+    pub(in crate::admission) matching: Option<Matching>,
+    pub(in crate::admission) actions: Vec<String>,
 }
 
 /// Where the parameters of a binding are.
-pub(super) struct ParamRef {
-    pub(super) name: String,
-    pub(super) namespace: String,
+pub(in crate::admission) struct ParamRef {
+    pub(in crate::admission) name: String,
+    pub(in crate::admission) namespace: String,
     /// A label selector, or null.
-    pub(super) selector: Value,
+    pub(in crate::admission) selector: Value,
     /// Whether it is an error that there are none.
-    pub(super) required: bool,
+    pub(in crate::admission) required: bool,
 }
 
 impl Binding {
-    pub(super) fn of(object: &Value) -> Self {
+    pub(in crate::admission) fn of(object: &Value) -> Self {
         let spec = &object["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let param = spec["paramRef"].as_object().map(|_| {

@@ -23,14 +23,14 @@ pub(super) struct Policy {
 }
 
 /// The kind of the parameters.
-pub(super) struct ParamKind {
+pub(in crate::admission) struct ParamKind {
     pub(super) group: String,
     pub(super) version: String,
     pub(super) kind: String,
 }
 
 impl ParamKind {
-    fn of(value: &Value) -> Option<Self> {
+    pub(in crate::admission) fn of(value: &Value) -> Option<Self> {
         let api_version = value["apiVersion"].as_str()?;
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let kind = value["kind"].as_str()?.to_owned();
@@ -82,33 +82,52 @@ impl Policy {
     }
 }
 
+/// What every sort of policy begins with: the names in scope, the conditions and the variables.
+pub(in crate::admission) struct Head {
+    pub(in crate::admission) names: &'static [&'static str],
+    pub(in crate::admission) conditions: Vec<Condition>,
+    pub(in crate::admission) variables: Variables,
+}
+
+impl Head {
+    pub(in crate::admission) fn compile(spec: &Value) -> Result<Self, FieldError> {
+        let names: &[&str] = if spec["paramKind"].is_object() { &NAMES_AND_PARAMS } else { &NAMES };
+        let conditions = expressions::conditions(&spec["matchConditions"], names, &Variables::new())
+            .map_err(|error| FieldError::invalid("spec.matchConditions", Value::Null, error))?;
+        let mut head = Self { names, conditions, variables: Variables::new() };
+        for (index, variable) in spec["variables"].as_array().into_iter().flatten().enumerate() {
+            let path = format!("spec.variables[{index}].expression");
+            let program = head.program(path, &text(&variable["expression"]))?;
+            head.variables.insert(text(&variable["name"]), program);
+        }
+        Ok(head)
+    }
+
+    fn program(&self, path: String, text: &str) -> Result<Program, FieldError> {
+        if text.trim().is_empty() {
+            return Err(FieldError::required(path, "expression is not specified"));
+        }
+        Program::compile_dynamic(text, self.names, &self.variables)
+            .map_err(|error| FieldError::invalid(path, text, format!("compilation failed: {error}")))
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 impl Rules {
     fn compile(spec: &Value) -> Result<Self, FieldError> {
-        let names: &[&str] = if spec["paramKind"].is_object() { &NAMES_AND_PARAMS } else { &NAMES };
+        let head = Head::compile(spec)?;
         let items = |field: &str| spec[field].as_array().into_iter().flatten().enumerate();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let compiled = |path: String, text: &str, variables: &Variables| {
-            if text.trim().is_empty() {
-                return Err(FieldError::required(path, "expression is not specified"));
-            }
-            Program::compile_dynamic(text, names, variables)
-                .map_err(|error| FieldError::invalid(path, text, format!("compilation failed: {error}")))
-        };
-        let mut variables = Variables::new();
-        let conditions = expressions::conditions(&spec["matchConditions"], names, &variables)
-            .map_err(|error| FieldError::invalid("spec.matchConditions", Value::Null, error))?;
-        for (index, variable) in items("variables") {
-            let path = format!("spec.variables[{index}].expression");
-            let program = compiled(path, &text(&variable["expression"]), &variables)?;
-            variables.insert(text(&variable["name"]), program);
-        }
+        let compiled = |path: String, text: &str| head.program(path, text);
         let mut validations = Vec::new();
         for (index, given) in items("validations") {
             let path = format!("spec.validations[{index}]");
             let expression = text(&given["expression"]);
-            let program = compiled(format!("{path}.expression"), &expression, &variables)?;
+            let program = compiled(format!("{path}.expression"), &expression)?;
             let message_expression = match given["messageExpression"].as_str() {
-                Some(text) => Some(compiled(format!("{path}.messageExpression"), text, &variables)?),
+                Some(text) => Some(compiled(format!("{path}.messageExpression"), text)?),
                 None => None,
             };
             let reason = given["reason"].as_str().map(str::to_owned);
@@ -119,7 +138,7 @@ impl Rules {
         for (index, given) in items("auditAnnotations") {
             let path = format!("spec.auditAnnotations[{index}].valueExpression");
             let text = text(&given["valueExpression"]);
-            let program = compiled(path, &text, &variables)?;
+            let program = compiled(path, &text)?;
             annotations.push(Annotation {
                 key: given["key"].as_str().unwrap_or_default().to_owned(),
                 text,
@@ -130,8 +149,14 @@ impl Rules {
             .iter()
             .flat_map(|v| std::iter::once(&v.program).chain(&v.message_expression))
             .chain(annotations.iter().map(|a| &a.program));
-        let depth = programs.map(Program::depth).chain([expressions::depth(&conditions)]).max().unwrap_or(0);
-        Ok(Self { conditions, variables: Arc::new(variables), validations, annotations, depth })
+        let depth = programs.map(Program::depth).chain([expressions::depth(&head.conditions)]).max();
+        Ok(Self {
+            depth: depth.unwrap_or(0),
+            conditions: head.conditions,
+            variables: Arc::new(head.variables),
+            validations,
+            annotations,
+        })
     }
 }
 
@@ -152,17 +177,24 @@ impl Strategy for Policies {
                 .map(|field| FieldError::required(format!("spec.{field}"), detail))
                 .to_vec();
         }
-        let mut failed = None;
-        let compiled = compiling(|| {
-            Rules::compile(spec).map(drop).map_err(|error| {
-                failed = Some(error);
-                String::new()
-            })
-        });
-        match (compiled, failed) {
-            (Ok(()), _) => Vec::new(),
-            (Err(_), Some(error)) => vec![error],
-            (Err(error), None) => vec![FieldError::invalid("spec", Value::Null, error)],
-        }
+        refusal(|| Rules::compile(spec).map(drop))
+    }
+}
+
+/// What is wrong with expressions, when they are compiled where the parser has room.
+pub(in crate::admission) fn refusal(
+    compile: impl FnOnce() -> Result<(), FieldError> + Send,
+) -> Vec<FieldError> {
+    let mut failed = None;
+    let compiled = compiling(|| {
+        compile().map_err(|error| {
+            failed = Some(error);
+            String::new()
+        })
+    });
+    match (compiled, failed) {
+        (Ok(()), _) => Vec::new(),
+        (Err(_), Some(error)) => vec![error],
+        (Err(error), None) => vec![FieldError::invalid("spec", Value::Null, error)],
     }
 }

@@ -5,15 +5,15 @@ use serde_json::Value;
 
 use super::super::attributes::Attributes;
 use super::binding::Binding;
-use super::definition::Policy;
+use super::definition::ParamKind;
 
 /// The parameter objects, or one nothing for a policy that is asked without.
-pub(super) fn collect(
-    policy: &Policy,
+pub(in crate::admission) fn collect(
+    kind: Option<&ParamKind>,
     binding: &Binding,
     attributes: &Attributes<'_>,
 ) -> Result<Vec<Option<Value>>, String> {
-    let (Some(kind), Some(wanted)) = (&policy.param_kind, &binding.param) else { return Ok(vec![None]) };
+    let (Some(kind), Some(wanted)) = (kind, &binding.param) else { return Ok(vec![None]) };
     let table = attributes.cx.api.registry.table();
     let served = table
         .by_kind(&kind.group, &kind.version, &kind.kind)

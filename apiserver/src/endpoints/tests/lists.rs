@@ -1,5 +1,8 @@
 //! Which state a list shows, and in which pieces.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use super::*;
 
 #[tokio::test]
@@ -104,6 +107,25 @@ async fn an_expired_token_comes_with_one_that_goes_on() {
     assert_eq!(names(&rest.body), ["b", "c", "d", "e", "f", "g", "h", "i"]);
     let gone = server.get(&format!("{MAPS}?resourceVersion=2&resourceVersionMatch=Exact")).await;
     assert_eq!((gone.code, &gone.body["reason"]), (410, &json!("Expired")));
+}
+
+#[tokio::test]
+async fn a_list_that_takes_too_long_is_told_so() {
+    let server = Server::start().await;
+    for name in ["a", "b", "c"] {
+        server.config_map(name, json!({})).await;
+    }
+    let first = server.get(&format!("{MAPS}?limit=1")).await;
+    let given = first.body["metadata"]["continue"].as_str().unwrap();
+    let mut token: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(given).unwrap()).unwrap();
+    token["since"] = json!(token["since"].as_i64().unwrap() - 301);
+    let old = URL_SAFE_NO_PAD.encode(token.to_string());
+    let answer = server.get(&format!("{MAPS}?limit=1&continue={old}")).await;
+    assert_eq!((answer.code, &answer.body["reason"]), (410, &json!("Expired")), "{}", answer.text);
+    let next = answer.body["metadata"]["continue"].as_str().unwrap();
+    let rest = server.get(&format!("{MAPS}?limit=1&continue={next}")).await;
+    assert_eq!(names(&rest.body), ["b"]);
+    assert_eq!(rest.body["metadata"]["remainingItemCount"], 1);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, SelectExpr
 use kube_cel::cel::extractors::Identifier;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value};
 
-use super::{Program, SMALL_DEPTH, budget, functions, on_large_stack};
+use super::{Program, SMALL_DEPTH, budget, functions, literal, on_large_stack};
 
 /// The function that `variables.NAME` becomes.
 pub(super) const VARIABLE: &str = "@variable";
@@ -121,6 +121,9 @@ pub(super) fn is_variable(select: &SelectExpr) -> bool {
 
 /// Turns what only looks like a field into what it means.
 pub(super) fn lower(expression: &mut IdedExpr, bound: &mut Vec<String>) {
+    if let Expr::Struct(written) = &mut expression.expr {
+        expression.expr = literal::as_map(std::mem::take(written));
+    }
     if let Expr::Select(select) = &expression.expr {
         if is_variable(select) {
             let argument = IdedExpr { id: expression.id, expr: Expr::Ident(select.field.clone()) };

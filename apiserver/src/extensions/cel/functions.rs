@@ -39,6 +39,11 @@ fn type_of(value: Value) -> Result<Value, ExecutionError> {
     }))
 }
 
+/// A key as a part of a JSON pointer.
+fn escape_key(key: Arc<String>) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
 thread_local! {
     /// Registering some hundred functions is dear: each thread does it once.
     static BASE: Context<'static> = {
@@ -46,6 +51,7 @@ thread_local! {
         base.add_function(STEP, step);
         base.add_function(CHARGE, charge);
         base.add_function("type", type_of);
+        base.add_function("jsonpatch.escapeKey", escape_key);
         base.add_function(VARIABLE, variable);
         authorizer::register(&mut base);
         for name in TYPES {

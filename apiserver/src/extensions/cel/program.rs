@@ -10,6 +10,7 @@ use litek8s_machinery::schema::{Schema, Type};
 
 use super::dynamic;
 use super::functions::{self, CHARGE, STEP, TYPES};
+use super::literal::{self, Returns};
 use super::value::escaped;
 use crate::admission::authorizer;
 
@@ -35,6 +36,7 @@ impl Program {
             uses_old_self: false,
             depth: 0,
             variables: None,
+            literals: false,
         };
         check.bound.push(("self".to_owned(), Some(schema)));
         check.bound.push(("oldSelf".to_owned(), None));
@@ -52,10 +54,30 @@ impl Program {
         names: &[&str],
         variables: &BTreeMap<String, Program>,
     ) -> Result<Self, String> {
-        let mut expression = parse(text)?;
+        Self::over_values(parse(text)?, names, variables, false)
+    }
+
+    /// The same for an expression that makes a change, which may write `Object{…}` and `JSONPatch{…}`.
+    pub(crate) fn compile_patch(
+        text: &str,
+        names: &[&str],
+        variables: &BTreeMap<String, Program>,
+        returns: Returns,
+    ) -> Result<Self, String> {
+        let expression = parse(text)?;
+        returns.check(&expression)?;
+        Self::over_values(expression, names, variables, true)
+    }
+
+    fn over_values(
+        mut expression: IdedExpr,
+        names: &[&str],
+        variables: &BTreeMap<String, Program>,
+        literals: bool,
+    ) -> Result<Self, String> {
         let bound = names.iter().map(|name| ((*name).to_owned(), None)).collect();
         let mut check =
-            Check { root: None, bound, uses_old_self: false, depth: 0, variables: Some(variables) };
+            Check { root: None, bound, uses_old_self: false, depth: 0, variables: Some(variables), literals };
         check.expression(&expression, 0)?;
         dynamic::lower(&mut expression, &mut Vec::new());
         Ok(Program { uses_old_self: false, depth: check.depth, expression: guarded(expression) })
@@ -96,6 +118,8 @@ struct Check<'a> {
     depth: usize,
     /// The variables of a policy; none where there is no policy.
     variables: Option<&'a BTreeMap<String, Program>>,
+    /// Whether the expression may write objects.
+    literals: bool,
 }
 
 impl<'a> Check<'a> {
@@ -108,6 +132,11 @@ impl<'a> Check<'a> {
         let depth = depth + 1;
         match &expression.expr {
             Expr::Unspecified | Expr::Literal(_) => Ok(None),
+            Expr::Struct(literal) if self.literals => {
+                literal::check(literal)?;
+                literal.entries.iter().try_for_each(|entry| self.entry(entry, depth))?;
+                Ok(None)
+            }
             Expr::Struct(_) => Err("message literals are not supported".to_owned()),
             Expr::Ident(name) => self.identifier(name),
             Expr::Select(select) if self.variables.is_some() && dynamic::is_variable(select) => {
@@ -213,7 +242,7 @@ impl<'a> Check<'a> {
 
     fn entry(&mut self, entry: &IdedEntryExpr, depth: usize) -> Result<(), String> {
         match &entry.expr {
-            EntryExpr::StructField(_) => Err("message literals are not supported".to_owned()),
+            EntryExpr::StructField(field) => self.expression(&field.value, depth).map(drop),
             EntryExpr::MapEntry(entry) => {
                 self.expression(&entry.key, depth)?;
                 self.expression(&entry.value, depth).map(drop)

@@ -1,7 +1,7 @@
 //! JSON as CEL sees it: typed by the schema, with field names that are no identifiers escaped as kube-apiserver does.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use base64::Engine;
@@ -51,6 +51,47 @@ pub(crate) fn escaped(name: &str) -> Option<Cow<'_, str>> {
     }
     let name = name.replace("__", "__underscores__");
     Some(Cow::Owned(name.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__")))
+}
+
+/// The name of a field that stands in CEL under this name.
+pub(super) fn unescaped(name: &str) -> Cow<'_, str> {
+    let reserved = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
+    if let Some(reserved) = reserved.filter(|word| RESERVED.contains(word)) {
+        return Cow::Borrowed(reserved);
+    }
+    if !name.contains("__") {
+        return Cow::Borrowed(name);
+    }
+    let name = name.replace("__dot__", ".").replace("__dash__", "-").replace("__slash__", "/");
+    Cow::Owned(name.replace("__underscores__", "__"))
+}
+
+/// A value made by an expression as JSON, with sorted fields.
+pub(crate) fn to_json(value: &Cel) -> Result<Value, String> {
+    Ok(match value {
+        Cel::Null => Value::Null,
+        Cel::Bool(truth) => Value::Bool(*truth),
+        Cel::Int(number) => Value::from(*number),
+        Cel::UInt(number) => Value::from(*number),
+        Cel::Float(number) => Value::from(*number),
+        Cel::String(text) => Value::from(text.as_str()),
+        Cel::Bytes(bytes) => Value::from(STANDARD.encode(bytes.as_slice())),
+        Cel::Timestamp(time) => Value::from(time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true)),
+        Cel::List(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
+        Cel::Map(map) => {
+            let mut fields = BTreeMap::new();
+            for (key, value) in map.map.iter() {
+                let Key::String(key) = key else {
+                    return Err(format!("map key {key} is not a string"));
+                };
+                fields.insert(key.to_string(), to_json(value)?);
+            }
+            Value::Object(fields.into_iter().collect())
+        }
+        Cel::Duration(_) | Cel::Function(..) | Cel::Opaque(_) => {
+            return Err(format!("a value of type {} cannot be a part of an object", value.type_of()));
+        }
+    })
 }
 
 /// The value for a rule.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{IP_SPACE, PORT_SPACE, addresses as taken_by, has_node_ports, is_headless, kind, protocol};
 use crate::endpoints::metadata;
 use crate::response::Failure;
-use crate::strategy::WriteContext;
+use crate::strategy::{WriteContext, service_cidr};
 
 /// The node ports that are given out.
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
@@ -25,7 +25,8 @@ pub(super) fn addresses(cx: &WriteContext<'_>, object: &mut Value) -> Result<(),
     if kind(object) == "ExternalName" {
         return Ok(());
     }
-    let networks = networks(cx, object)?;
+    let ranges = service_cidr::ranges(&cx.api.service_cidrs, cx.view);
+    let networks = networks(&ranges, object)?;
     let families: Vec<&str> = networks.iter().map(family).collect();
     let policy = object["spec"]["ipFamilyPolicy"].as_str().unwrap_or("SingleStack").to_owned();
     let spec_is_headless = is_headless(object);
@@ -36,8 +37,8 @@ pub(super) fn addresses(cx: &WriteContext<'_>, object: &mut Value) -> Result<(),
         let given: Vec<String> = taken_by(object).into_iter().map(str::to_owned).collect();
         for (at, network) in networks.iter().enumerate() {
             match given.get(at) {
-                Some(ip) => ips.push(check_given(cx, object, network, ip)?),
-                None => ips.push(free_address(cx, object, network)?),
+                Some(ip) => ips.push(check_given(cx, object, &alike(&ranges, network), ip)?),
+                None => ips.push(free_address(cx, object, &alike(&ranges, network))?),
             }
         }
     }
@@ -50,8 +51,7 @@ pub(super) fn addresses(cx: &WriteContext<'_>, object: &mut Value) -> Result<(),
 }
 
 /// The networks the Service gets an address from, in order.
-fn networks(cx: &WriteContext<'_>, object: &Value) -> Result<Vec<IpNet>, Failure> {
-    let all = &cx.api.service_cidrs;
+fn networks(all: &[IpNet], object: &Value) -> Result<Vec<IpNet>, Failure> {
     let spec = &object["spec"];
     let wanted: Vec<&str> =
         spec["ipFamilies"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -87,6 +87,11 @@ fn networks(cx: &WriteContext<'_>, object: &Value) -> Result<Vec<IpNet>, Failure
     Ok(chosen)
 }
 
+/// The ranges of the family that a Service has an address of.
+fn alike(all: &[IpNet], like: &IpNet) -> Vec<IpNet> {
+    all.iter().filter(|range| family(range) == family(like)).copied().collect()
+}
+
 fn family(network: &IpNet) -> &'static str {
     if network.addr().is_ipv4() { "IPv4" } else { "IPv6" }
 }
@@ -95,7 +100,7 @@ fn family(network: &IpNet) -> &'static str {
 fn check_given(
     cx: &WriteContext<'_>,
     object: &Value,
-    network: &IpNet,
+    ranges: &[IpNet],
     text: &str,
 ) -> Result<String, Failure> {
     let wrong =
@@ -103,9 +108,10 @@ fn check_given(
     let Ok(ip) = text.parse::<IpAddr>() else {
         return Err(wrong("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()));
     };
-    if !network.contains(&ip) {
+    if !ranges.iter().any(|range| range.contains(&ip)) {
+        let valid = listed(ranges);
         return Err(wrong(format!(
-            "failed to allocate IP {ip}: the provided IP ({ip}) is not in the valid range. The range of valid IPs is {network}"
+            "failed to allocate IP {ip}: the provided IP ({ip}) is not in the valid range. The range of valid IPs is {valid}"
         )));
     }
     if !is_own(cx, object, &Claim::new(IP_SPACE, &ip.to_string())) {
@@ -114,30 +120,31 @@ fn check_given(
     Ok(ip.to_string())
 }
 
-fn free_address(cx: &WriteContext<'_>, object: &Value, network: &IpNet) -> Result<String, Failure> {
+fn free_address(cx: &WriteContext<'_>, object: &Value, ranges: &[IpNet]) -> Result<String, Failure> {
+    match ranges.iter().find_map(|range| free_in(cx.view, range)) {
+        Some(ip) => Ok(ip.to_string()),
+        None => {
+            let detail = format!("failed to allocate a serviceIP: range {} is full", listed(ranges));
+            Err(refuse(object, FieldError::invalid("spec.clusterIPs", json!([]), detail)))
+        }
+    }
+}
+
+fn listed(ranges: &[IpNet]) -> String {
+    ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn free_in(view: &View, network: &IpNet) -> Option<IpAddr> {
     let bits = u32::from(network.max_prefix_len() - network.prefix_len()).min(64);
     let hosts: u128 = 1_u128 << bits;
     let start = network.network();
     // The first address is the network's, the last of IPv4 its broadcast.
     let last = if start.is_ipv4() { hosts.saturating_sub(2) } else { hosts.saturating_sub(1) };
     let at = |offset: u128| nth(start, offset);
-    let free = |ip: &IpAddr| cx.view.claim_holder(&Claim::new(IP_SPACE, &ip.to_string())).is_none();
-    let first = 1_u128;
-    if last >= first {
-        let span = last - first + 1;
-        let guess =
-            (0..GUESSES).map(|_| at(first + uuid::Uuid::new_v4().as_u128() % span)).find(|ip| free(ip));
-        let searched = || (first..=last.min(1 << 20)).map(at).find(|ip| free(ip));
-        if let Some(ip) = guess.or_else(searched) {
-            return Ok(ip.to_string());
-        }
-    }
-    let error = FieldError::invalid(
-        "spec.clusterIPs",
-        json!([]),
-        format!("failed to allocate a serviceIP: range {network} is full"),
-    );
-    Err(refuse(object, error))
+    let free = |ip: &IpAddr| view.claim_holder(&Claim::new(IP_SPACE, &ip.to_string())).is_none();
+    let span = Some(last).filter(|last| *last > 0)?;
+    let guess = (0..GUESSES).map(|_| at(1 + uuid::Uuid::new_v4().as_u128() % span)).find(|ip| free(ip));
+    guess.or_else(|| (1..=last.min(1 << 20)).map(at).find(|ip| free(ip)))
 }
 
 fn nth(start: IpAddr, offset: u128) -> IpAddr {

@@ -85,6 +85,26 @@ fn strictly_within(inner: &str, outer: &str) -> bool {
     v4 == outer_v4 && length > outer_length && address & mask == network & mask
 }
 
-pub(super) const IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+pub(super) fn service_cidrs(list: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let ranges: Vec<&str> = list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    match ranges.as_slice() {
+        [] | [_] | [_, _] => {}
+        _ => return errors.push(FieldError::invalid(path, list.clone(), "may only hold up to 2 values")),
+    }
+    for (at, range) in ranges.iter().enumerate() {
+        if !super::super::format::matches("cidr", range) {
+            errors.push(FieldError::invalid(path.index(at), *range, CIDR));
+        }
+    }
+    if let [first, second] = ranges.as_slice()
+        && first.contains(':') == second.contains(':')
+    {
+        let detail =
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        errors.push(FieldError::invalid(path, list.clone(), detail));
+    }
+}
+
+pub(in crate::validate) const IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
 pub(super) const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
