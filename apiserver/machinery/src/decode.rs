@@ -67,6 +67,33 @@ pub fn from_json(bytes: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> 
 /// Reads one YAML document, with numbers as YAML 1.1 reads them (`0644` is octal).
 pub fn from_yaml(bytes: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
     check_size(bytes, limits)?;
+    let options = yaml(limits, serde_saphyr::DuplicateKeyPolicy::PassThrough);
+    let mut deep = false;
+    serde_saphyr::with_deserializer_from_slice_with_options(bytes, options, |reader| {
+        tree::read(reader, limits.depth).map_err(|(error, too_deep)| {
+            deep = too_deep;
+            error
+        })
+    })
+    .map_err(|error| refuse(&error, deep, limits))
+}
+
+/// The first key that stands twice in a YAML document, with its line, as clients know it from their own parsers.
+pub fn yaml_duplicate(bytes: &[u8], limits: &Limits) -> Option<String> {
+    let options = yaml(limits, serde_saphyr::DuplicateKeyPolicy::Error);
+    let read = serde_saphyr::with_deserializer_from_slice_with_options(bytes, options, |reader| {
+        tree::read(reader, limits.depth).map_err(|(error, _)| error)
+    });
+    match read {
+        Err(serde_saphyr::Error::DuplicateMappingKey { key: Some(key), location }) => {
+            let key = crate::field::quote(&key);
+            Some(format!("line {}: key {key} already set in map", location.line()))
+        }
+        Ok(_) | Err(_) => None,
+    }
+}
+
+fn yaml(limits: &Limits, duplicates: serde_saphyr::DuplicateKeyPolicy) -> serde_saphyr::Options {
     let mut budget = serde_saphyr::Budget::default();
     budget.max_depth = limits.depth;
     budget.max_documents = 1;
@@ -76,16 +103,9 @@ pub fn from_yaml(bytes: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> 
     let mut options = serde_saphyr::Options::default();
     options.budget = Some(budget);
     options.legacy_octal_numbers = true;
-    options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::PassThrough;
+    options.duplicate_keys = duplicates;
     options.with_snippet = false;
-    let mut deep = false;
-    serde_saphyr::with_deserializer_from_slice_with_options(bytes, options, |reader| {
-        tree::read(reader, limits.depth).map_err(|(error, too_deep)| {
-            deep = too_deep;
-            error
-        })
-    })
-    .map_err(|error| refuse(&error, deep, limits))
+    options
 }
 
 fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), DecodeError> {

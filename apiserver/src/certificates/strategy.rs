@@ -62,17 +62,15 @@ impl Strategy for CertificateRequests {
         object["spec"] = old["spec"].clone();
         let approving = cx.subresource == "approval";
         if approving {
-            // Through this door only the answer comes; the certificate and the signer's word stay.
+            // Through this door the answer comes, and metadata as everywhere; the certificate and the signer's word stay.
             let mut kept = old.clone();
-            metadata::set(&mut kept, "managedFields", metadata::field(object, "managedFields").cloned());
+            kept["metadata"] = object["metadata"].clone();
             set_conditions(&mut kept, conditions(object));
             *object = kept;
         }
         if approving || cx.subresource == "status" {
             let foreign: &[&str] = if approving { &[FAILED] } else { &[APPROVED, DENIED] };
-            let mut list: Vec<Value> =
-                conditions(object).into_iter().filter(|c| !is_one_of(c, foreign)).collect();
-            list.extend(conditions(old).into_iter().filter(|c| is_one_of(c, foreign)));
+            let mut list = preserved(conditions(object), conditions(old), foreign);
             list.iter_mut().for_each(|condition| stamp(condition, &conditions(old), cx.now));
             set_conditions(object, list);
         }
@@ -110,6 +108,21 @@ impl Strategy for CertificateRequests {
         }
         refuse(format!("user not permitted to {what} requests with signerName {signer_name:?}"))
     }
+}
+
+/// The conditions of `new`, those of the types `foreign` as they are in `old`, at their places.
+fn preserved(new: Vec<Value>, old: Vec<Value>, foreign: &[&str]) -> Vec<Value> {
+    let mut kept: Vec<Value> = old.into_iter().filter(|condition| is_one_of(condition, foreign)).collect();
+    let mut list = Vec::new();
+    for condition in new {
+        if !is_one_of(&condition, foreign) {
+            list.push(condition);
+        } else if let Some(at) = kept.iter().position(|old| old["type"] == condition["type"]) {
+            list.push(kept.remove(at));
+        }
+    }
+    list.append(&mut kept);
+    list
 }
 
 /// Whether the user may do this for the signer, or for all signers of its domain.

@@ -1,7 +1,7 @@
 //! `PATCH`: JSON patch, merge patch, strategic merge patch and server-side apply, as changes of the stored object.
 
 use bytes::Bytes;
-use litek8s_machinery::decode::strict_texts;
+use litek8s_machinery::decode::{self, Limits, strict_texts};
 use litek8s_machinery::status::Status;
 use litek8s_machinery::{apply, patch as machinery};
 use serde_json::Value;
@@ -87,7 +87,8 @@ async fn apply_patch(
     let resource = &call.served.resource;
     input::settle_type(&mut value, &resource.group, &resource.version, &resource.kind)?;
     input::report(call, problems, writing.options.field_validation, |texts| {
-        Status::bad_request(format!("error strict decoding patch: {texts}"))
+        let why = format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {texts}");
+        Status::bad_request(format!("error strict decoding YAML: {why}"))
     })?;
     if metadata::text(&value, "name").is_empty() {
         metadata::set(&mut value, "name", Some(Value::from(call.name())));
@@ -126,7 +127,10 @@ fn read(kind: Kind, body: &Bytes, validation: FieldValidation) -> Result<Patch, 
         (Kind::Json, Value::Array(_)) | (Kind::Merge | Kind::Strategic | Kind::Apply, Value::Object(_)) => {}
         _ => return Err(Status::bad_request("error decoding patch: the body has the wrong JSON type")),
     }
-    let mut problems = strict_texts(&[], &duplicates);
+    let line = (kind == Kind::Apply && !duplicates.is_empty())
+        .then(|| decode::yaml_duplicate(body, &Limits::default()))
+        .flatten();
+    let mut problems = line.map_or_else(|| strict_texts(&[], &duplicates), |line| vec![line]);
     if validation == FieldValidation::Ignore {
         problems.clear();
     }

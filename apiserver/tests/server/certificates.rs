@@ -135,3 +135,25 @@ async fn a_person_gets_a_certificate_from_whoever_may_approve() {
     }
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_comes_with_metadata_and_conditions_keep_their_order() {
+    let server = Running::start().await;
+    let admin = server.admin(true).await;
+    let (_, object) = asking("mine", ("anna", "people"), "example.com/mine");
+    let made = admin.post(REQUESTS, &object).await;
+    assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    let approval = format!("{REQUESTS}/mine/approval");
+    let mut answer = made.json();
+    answer["metadata"]["annotations"] = json!({"why": "known"});
+    let condition = |ty: &str| json!({"type": ty, "status": "True", "reason": "Test"});
+    answer["status"]["conditions"] = json!([condition("Looked"), condition("Approved")]);
+    let answered = admin.send(Method::PUT, &approval, Some(&answer)).await;
+    assert_eq!(answered.code, StatusCode::OK, "{}", answered.text());
+    let mut status = answered.json();
+    assert_eq!(status["metadata"]["annotations"], json!({"why": "known"}));
+    status["status"]["conditions"].as_array_mut().unwrap().push(condition("Kept"));
+    let kept = admin.send(Method::PUT, &format!("{REQUESTS}/mine/status"), Some(&status)).await.json();
+    let types: Vec<_> = kept["status"]["conditions"].as_array().unwrap().iter().map(|c| &c["type"]).collect();
+    assert_eq!(types, ["Looked", "Approved", "Kept"], "{kept}");
+}

@@ -31,6 +31,14 @@ fn yaml_is_read_as_the_clients_write_it() {
 }
 
 #[test]
+fn a_key_that_stands_twice_in_yaml_is_found_by_its_line() {
+    let body = b"\na: 1\nspec:\n  foo: x\n  bar: y\n  foo: z\n";
+    let found = yaml_duplicate(body, &Limits::default());
+    assert_eq!(found.as_deref(), Some("line 6: key \"foo\" already set in map"));
+    assert_eq!(yaml_duplicate(b"a: 1\nb: 2\n", &Limits::default()), None);
+}
+
+#[test]
 fn limits_hold() {
     let limits = Limits { bytes: 100, depth: 3 };
     assert_eq!(from_json(&[b' '; 101], &limits), Err(DecodeError::TooLarge { limit: 100 }));

@@ -40,3 +40,24 @@ async fn an_apply_of_what_the_schema_does_not_know_fails() {
     assert_eq!(server.patch(&format!("{MAPS}/a?fieldManager=one&dryRun=All"), APPLY, dry).await.code, 201);
     assert_eq!(server.get(&format!("{MAPS}/a")).await.code, 404);
 }
+
+#[tokio::test]
+async fn a_key_that_stands_twice_is_refused_with_its_line() {
+    let server = Server::start().await;
+    let path = format!("{MAPS}/a?fieldManager=one&fieldValidation=");
+    let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  x: '1'\n  x: '2'\n";
+    let refused = server.patch(&format!("{path}Strict"), APPLY, body).await;
+    let message = refused.body["message"].as_str().unwrap_or_default();
+    assert!(
+        refused.code == 400 && message.ends_with("line 7: key \"x\" already set in map"),
+        "{}",
+        refused.text
+    );
+    let warned = server.patch(&format!("{path}Warn"), APPLY, body).await;
+    assert_eq!((warned.code, &warned.body["data"]["x"]), (201, &json!("2")), "{}", warned.text);
+    assert!(
+        warned.warnings.iter().any(|warning| warning.contains("already set in map")),
+        "{:?}",
+        warned.warnings
+    );
+}

@@ -32,9 +32,9 @@ impl Returns {
                 return call.args.iter().try_for_each(|part| self.check(part));
             }
             (Self::Object, Expr::Struct(literal)) => literal.type_name == OBJECT,
-            (Self::Patches, Expr::List(list)) => list.elements.iter().all(|element| match &element.expr {
-                Expr::Struct(literal) => literal.type_name == PATCH,
-                other => !is_plain(other),
+            (Self::Patches, Expr::List(list)) => list.elements.iter().all(|element| {
+                matches!(&element.expr, Expr::Struct(literal) if literal.type_name == PATCH)
+                    || !is_plain(&element.expr)
             }),
             (_, other) => !is_plain(other),
         };
