@@ -125,6 +125,8 @@ impl Owner {
                     due = sooner(due, self.hear(event));
                 }
                 notice = monitor.next() => match notice {
+                    // Nothing here depends on the routes of others.
+                    Some(Notice::ForeignRoute) => {}
                     Some(notice) => due = sooner(due, self.settle_kernel(notice)),
                     None => match self.kernel.monitor() {
                         Ok(opened) => monitor = opened,

@@ -1,11 +1,11 @@
 //! One namespace's kernel: what is there, and the plan's ops done in order.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use litek8s_plan::nft::{Change, Table};
-use litek8s_plan::{AddressKey, Flow, Observed, Op};
+use litek8s_plan::{AddressKey, Flow, NextHop, Observed, Op, Route};
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 
@@ -15,7 +15,7 @@ use crate::monitor::Monitor;
 use crate::routing::{address_message, route_message, rule_message};
 use crate::rtnl::Rtnl;
 use crate::wire::NetfilterSocket;
-use crate::{KernelError, Netns, conntrack, nft, observe};
+use crate::{KernelError, Netns, conntrack, nft, observe, resolve};
 
 /// How often a transaction is tried when others keep changing their own tables.
 const COMMIT_ATTEMPTS: usize = 20;
@@ -74,6 +74,20 @@ impl Kernel {
             })
             .await?;
         Ok(observed)
+    }
+
+    /// The way to each of these addresses for a packet with `mark`, or why there is none: what `tables` say does not
+    /// count, nor does a default route.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked at all.
+    pub async fn resolve(
+        &self,
+        addresses: &BTreeSet<IpAddr>,
+        mark: u32,
+        tables: &BTreeSet<u32>,
+    ) -> Result<BTreeMap<IpAddr, Result<NextHop, String>>, KernelError> {
+        resolve::resolve(&self.rtnl, addresses, mark, tables).await
     }
 
     /// Watches for changes.
@@ -167,6 +181,7 @@ impl Kernel {
     async fn apply_on_link(&self, op: &Op, indexes: &BTreeMap<String, u32>) -> Result<(), KernelError> {
         let index = |key: &AddressKey| indexes.get(&key.interface).copied();
         let missing = |name: Option<&str>| KernelError::NoLink(name.unwrap_or_default().to_owned());
+        let gone = |route: &Route| missing(route.interfaces().find(|name| !indexes.contains_key(*name)));
         let what = || op.to_string();
         match op {
             Op::AddAddress(key, address) => {
@@ -182,7 +197,7 @@ impl Kernel {
                 tolerate(self.rtnl.change(message, 0, what).await, libc::EADDRNOTAVAIL)
             }
             Op::AddRoute(key, route) | Op::ReplaceRoute(key, route) => {
-                let message = route_message(key, route, indexes).ok_or_else(|| missing(route.interface()))?;
+                let message = route_message(key, route, indexes).ok_or_else(|| gone(route))?;
                 let exclusive = matches!(op, Op::AddRoute(..));
                 let flags = NLM_F_CREATE | if exclusive { NLM_F_EXCL } else { NLM_F_REPLACE };
                 self.rtnl.change(RouteNetlinkMessage::NewRoute(message), flags, what).await

@@ -9,6 +9,7 @@ mod rtnl;
 mod wire;
 
 mod links;
+mod resolve;
 mod routing;
 
 mod arp;

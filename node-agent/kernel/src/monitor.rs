@@ -26,6 +26,8 @@ pub enum Notice {
     Address,
     /// A route of ours.
     Route,
+    /// A route of somebody else: the way to a gateway's pod may be another one.
+    ForeignRoute,
     /// A rule.
     Rule,
     /// Some nftables table.
@@ -110,8 +112,9 @@ fn route_notice(kind: u16, bytes: &[u8]) -> Option<Notice> {
     match kind {
         16 | 17 => Some(Notice::Link),
         20 | 21 => Some(Notice::Address),
-        // `rtm_protocol` of `struct rtmsg`: routes of others are none of our business.
-        24 | 25 => (bytes.get(16 + 5) == Some(&PROTOCOL)).then_some(Notice::Route),
+        // `rtm_protocol` of `struct rtmsg`.
+        24 | 25 if bytes.get(16 + 5) == Some(&PROTOCOL) => Some(Notice::Route),
+        24 | 25 => Some(Notice::ForeignRoute),
         32 | 33 => Some(Notice::Rule),
         _ => None,
     }

@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
-use litek8s_plan::{Address, AddressKey, ForeignRule, LABEL_PREFIX, PROTOCOL, Route, RouteKey, Rule};
+use litek8s_plan::{Address, AddressKey, ForeignRule, Hop, LABEL_PREFIX, PROTOCOL, Route, RouteKey, Rule};
 use rtnetlink::packet_route::AddressFamily;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use rtnetlink::packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol, RouteScope,
+    RouteType,
 };
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 
@@ -88,7 +89,7 @@ pub(crate) fn read_route(message: &RouteMessage, names: &Names) -> Option<(Route
     }
     let mut table = u32::from(message.header.table);
     let (mut destination, mut metric) = (Ipv4Addr::UNSPECIFIED, 0);
-    let (mut gateway, mut source, mut interface) = (None, None, None);
+    let (mut gateway, mut source, mut interface, mut hops) = (None, None, None, None);
     let mut plain = message.header.tos == 0;
     for attribute in &message.attributes {
         match attribute {
@@ -98,7 +99,11 @@ pub(crate) fn read_route(message: &RouteMessage, names: &Names) -> Option<(Route
             RouteAttribute::Gateway(RouteAddress::Inet(address)) => gateway = Some(*address),
             RouteAttribute::PrefSource(RouteAddress::Inet(address)) => source = Some(*address),
             RouteAttribute::Oif(index) => interface = names.get(index).cloned(),
-            RouteAttribute::MultiPath(_) | RouteAttribute::Via(_) | RouteAttribute::NhId(_) => plain = false,
+            RouteAttribute::MultiPath(list) => {
+                hops = list.iter().map(|hop| read_hop(hop, names)).collect::<Option<Vec<Hop>>>();
+                plain &= hops.is_some();
+            }
+            RouteAttribute::Via(_) | RouteAttribute::NhId(_) => plain = false,
             _ => {}
         }
     }
@@ -106,15 +111,34 @@ pub(crate) fn read_route(message: &RouteMessage, names: &Names) -> Option<(Route
     let key = RouteKey { table, destination, metric };
     let route = match (message.header.kind, gateway, interface, source) {
         (RouteType::Unicast, None, Some(interface), Some(source)) if plain => {
-            Route::Link { interface, source }
+            Some(Route::Link { interface, source })
         }
-        (RouteType::Unicast, Some(gateway), Some(interface), Some(source)) if plain => {
-            Route::Via { gateway, interface, source }
+        (RouteType::Unicast, Some(gateway), Some(interface), source) if plain => {
+            Route::through(vec![Hop { gateway, interface, weight: 1 }], source)
         }
-        (RouteType::Unreachable, ..) if plain => Route::Unreachable,
-        _ => Route::Other,
+        (RouteType::Unicast, None, None, source) if plain => Route::through(hops.unwrap_or_default(), source),
+        (RouteType::Unreachable, ..) if plain => Some(Route::Unreachable),
+        _ => None,
     };
-    Some((key, route))
+    Some((key, route.unwrap_or(Route::Other)))
+}
+
+fn read_hop(hop: &RouteNextHop, names: &Names) -> Option<Hop> {
+    let gateway = hop.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(RouteAddress::Inet(address)) => Some(*address),
+        _ => None,
+    })?;
+    let interface = names.get(&hop.interface_index)?.clone();
+    // The kernel counts from zero.
+    Some(Hop { gateway, interface, weight: hop.hops.saturating_add(1) })
+}
+
+fn hop_message(hop: &Hop, indexes: &BTreeMap<String, u32>) -> Option<RouteNextHop> {
+    let mut message = RouteNextHop::default();
+    message.interface_index = *indexes.get(&hop.interface)?;
+    message.hops = hop.weight.saturating_sub(1);
+    message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet(hop.gateway)));
+    Some(message)
 }
 
 /// The message that adds, replaces or deletes exactly this route. `None`: its interface is not there.
@@ -149,6 +173,11 @@ pub(crate) fn route_message(
             put(RouteAttribute::Gateway(RouteAddress::Inet(*gateway)));
             Some(source)
         }
+        Route::Multipath { hops, source } => {
+            let hops: Option<Vec<RouteNextHop>> = hops.iter().map(|hop| hop_message(hop, indexes)).collect();
+            put(RouteAttribute::MultiPath(hops?));
+            source.as_ref()
+        }
         Route::Unreachable | Route::Other => None,
     };
     if let Some(source) = source {
@@ -165,7 +194,7 @@ pub(crate) fn route_message(
             message.header.kind = RouteType::Unspec;
             message.header.scope = RouteScope::NoWhere;
         }
-        Route::Via { .. } => {}
+        Route::Via { .. } | Route::Multipath { .. } => {}
     }
     Some(message)
 }
@@ -185,10 +214,11 @@ pub(crate) fn rule_request() -> RuleMessage {
 }
 
 pub(crate) fn read_rule(message: &RuleMessage) -> Option<FoundRule> {
-    let mut rule = Rule { priority: 0, mark: 0, mask: 0, to: None, table: u32::from(message.header.table) };
+    let table = u32::from(message.header.table);
+    let mut rule = Rule { priority: 0, mark: 0, mask: 0, from: None, to: None, table };
     let mut ours = false;
-    // A source, an interface or any action but a table is something no plan makes.
-    let mut plain = message.header.src_len == 0 && message.header.action == RuleAction::ToTable;
+    // An interface or any action but a table is something no plan makes.
+    let mut plain = message.header.action == RuleAction::ToTable;
     for attribute in &message.attributes {
         match attribute {
             RuleAttribute::Table(table) => rule.table = *table,
@@ -196,6 +226,9 @@ pub(crate) fn read_rule(message: &RuleMessage) -> Option<FoundRule> {
             // The kernel leaves the mark out when it is zero.
             RuleAttribute::FwMark(mark) => rule.mark = *mark,
             RuleAttribute::FwMask(mask) => rule.mask = *mask,
+            RuleAttribute::Source(IpAddr::V4(from)) => {
+                rule.from = Ipv4Net::new(*from, message.header.src_len).ok();
+            }
             RuleAttribute::Destination(IpAddr::V4(to)) => {
                 rule.to = Ipv4Net::new(*to, message.header.dst_len).ok();
             }
@@ -223,6 +256,10 @@ pub(crate) fn rule_message(rule: &Rule) -> RuleMessage {
     match u8::try_from(rule.table) {
         Ok(table) => message.header.table = table,
         Err(_) => message.attributes.push(RuleAttribute::Table(rule.table)),
+    }
+    if let Some(from) = rule.from {
+        message.header.src_len = from.prefix_len();
+        message.attributes.push(RuleAttribute::Source(IpAddr::V4(from.network())));
     }
     if let Some(to) = rule.to {
         message.header.dst_len = to.prefix_len();

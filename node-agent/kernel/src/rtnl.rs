@@ -69,6 +69,27 @@ impl Rtnl {
         if self.driver.is_finished() { Err(KernelError::Closed) } else { Ok(()) }
     }
 
+    /// Asks one question that has one answer.
+    pub(crate) async fn ask(
+        &self,
+        message: RouteNetlinkMessage,
+        what: impl FnOnce() -> String,
+    ) -> Result<RouteNetlinkMessage, KernelError> {
+        let mut request = NetlinkMessage::from(message);
+        request.header.flags = NLM_F_REQUEST;
+        let mut answers = self.handle.clone().request(request).map_err(|_| KernelError::Closed)?;
+        while let Some(answer) = answers.next().await {
+            match answer.payload {
+                NetlinkPayload::InnerMessage(message) => return Ok(message),
+                NetlinkPayload::Error(error) => {
+                    return Err(KernelError::Refused { what: what(), source: error.to_io() });
+                }
+                _ => {}
+            }
+        }
+        Err(KernelError::Closed)
+    }
+
     /// Reads a whole list, again when the kernel says it changed meanwhile.
     pub(crate) async fn dump(
         &self,

@@ -9,6 +9,8 @@
 
 #[path = "namespaces/announce.rs"]
 mod announce;
+#[path = "namespaces/gateways.rs"]
+mod gateways;
 #[path = "namespaces/golden.rs"]
 mod golden;
 #[path = "namespaces/interrupted.rs"]

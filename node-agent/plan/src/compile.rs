@@ -2,6 +2,7 @@
 //!
 //! A VIP is either right or refused with a reason; one VIP's mistake never keeps the others from being programmed.
 
+mod gateway;
 mod problem;
 mod table;
 
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::Ipv4Net;
 
+pub use gateway::{GatewayStanding, Refusal};
 pub use problem::Problem;
 
 use crate::{
@@ -31,6 +33,8 @@ pub struct Plan {
     pub problems: BTreeMap<String, Vec<Problem>>,
     /// By VIP name: what was ignored in its sources.
     pub warnings: BTreeMap<String, Vec<String>>,
+    /// By name of the VipGateway.
+    pub gateways: BTreeMap<String, GatewayStanding>,
 }
 
 impl Plan {
@@ -68,7 +72,8 @@ pub fn compile(facts: &Facts) -> Plan {
         place(&mut plan.desired, facts, vip, &networks);
         accepted.push(Accepted { vip, networks });
     }
-    plan.desired.nft = Some(table::table(facts, &accepted));
+    let destinations = gateway::place(&mut plan, facts, &accepted);
+    plan.desired.nft = Some(table::table(facts, &accepted, &destinations));
     plan
 }
 
@@ -86,6 +91,7 @@ fn place(desired: &mut Desired, facts: &Facts, vip: &Vip, networks: &VipNetworks
         priority: vip.priority,
         mark: vip.mark,
         mask: facts.mask,
+        from: None,
         to: None,
         table: vip.table,
     });
@@ -141,4 +147,7 @@ fn egress_claims(accepted: &[Accepted<'_>]) -> BTreeMap<(std::net::Ipv4Addr, Ipv
 pub(crate) use tests::golden_facts;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+
+#[cfg(test)]
+mod gateway_tests;

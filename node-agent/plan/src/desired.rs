@@ -56,23 +56,63 @@ pub enum Route {
         /// The preferred source.
         source: Ipv4Addr,
     },
+    /// Through several routers, each connection by one of them; or through one and without a preferred source.
+    Multipath {
+        /// The routers, sorted.
+        hops: Vec<Hop>,
+        /// The preferred source; without one the kernel takes the interface's own.
+        source: Option<Ipv4Addr>,
+    },
     /// "No route to host".
     Unreachable,
     /// Ours by its protocol, and of a shape no plan makes.
     Other,
 }
 
+/// One router of several.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hop {
+    /// The router.
+    pub gateway: Ipv4Addr,
+    /// The interface.
+    pub interface: String,
+    /// Its share of the connections: 1 to 255.
+    pub weight: u8,
+}
+
 impl Route {
-    /// The interface packets leave by.
+    /// The route over these routers in the one form that such a route has; `None` without any.
+    pub fn through(mut hops: Vec<Hop>, source: Option<Ipv4Addr>) -> Option<Self> {
+        hops.sort();
+        match (hops.as_mut_slice(), source) {
+            ([], _) => return None,
+            ([only], Some(source)) => {
+                let (gateway, interface) = (only.gateway, std::mem::take(&mut only.interface));
+                return Some(Self::Via { gateway, interface, source });
+            }
+            // A router alone has no share.
+            ([only], None) => only.weight = 1,
+            _ => {}
+        }
+        Some(Self::Multipath { hops, source })
+    }
+
+    /// The interface packets leave by, when it is one.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::Link { interface, .. } | Self::Via { interface, .. } => Some(interface),
-            Self::Unreachable | Self::Other => None,
+            Self::Multipath { .. } | Self::Unreachable | Self::Other => None,
         }
+    }
+
+    /// Every interface packets may leave by.
+    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
+        let hops = if let Self::Multipath { hops, .. } = self { hops.as_slice() } else { &[] };
+        self.interface().into_iter().chain(hops.iter().map(|hop| hop.interface.as_str()))
     }
 }
 
-/// A rule that leads marked packets to a table.
+/// A rule that leads packets to a table: those with a VIP's mark, or those without one to a gateway's destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
     /// Lower comes first.
@@ -81,6 +121,8 @@ pub struct Rule {
     pub mark: u32,
     /// The bits of the mark that count.
     pub mask: u32,
+    /// Only packets from there.
+    pub from: Option<Ipv4Net>,
     /// Only packets to there.
     pub to: Option<Ipv4Net>,
     /// The route table.
@@ -120,14 +162,22 @@ impl fmt::Display for Route {
             Self::Via { gateway, interface, source } => {
                 write!(f, "via {gateway} dev {interface} proto {} src {source}", crate::PROTOCOL)
             }
-            Self::Unreachable | Self::Other => write!(f, "proto {}", crate::PROTOCOL),
+            Self::Multipath { source: Some(source), .. } => {
+                write!(f, "proto {} src {source}", crate::PROTOCOL)
+            }
+            Self::Multipath { .. } | Self::Unreachable | Self::Other => {
+                write!(f, "proto {}", crate::PROTOCOL)
+            }
         }
     }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("from all")?;
+        match self.from {
+            Some(from) => write!(f, "from {from}")?,
+            None => f.write_str("from all")?,
+        }
         if let Some(to) = self.to {
             write!(f, " to {to}")?;
         }
@@ -140,7 +190,15 @@ impl fmt::Display for Rule {
     }
 }
 
-/// One route as `ip route` writes it in its table.
+/// The routers of a multipath route, which `ip route` wants at the end of the line.
+pub(crate) fn next_hops(route: &Route) -> String {
+    let Route::Multipath { hops, .. } = route else { return String::new() };
+    hops.iter()
+        .map(|hop| format!(" nexthop via {} dev {} weight {}", hop.gateway, hop.interface, hop.weight))
+        .collect()
+}
+
+/// One route as `ip route` writes it in its table, without its next hops.
 pub(crate) fn route_line(key: &RouteKey, route: &Route) -> String {
     let kind = if *route == Route::Unreachable { "unreachable " } else { "" };
     let metric = if key.metric == 0 { String::new() } else { format!(" metric {}", key.metric) };
@@ -160,7 +218,7 @@ impl fmt::Display for Desired {
                 table = Some(key.table);
                 writeln!(f, "table {}:", key.table)?;
             }
-            writeln!(f, "{}", route_line(key, route))?;
+            writeln!(f, "{}{}", route_line(key, route), next_hops(route))?;
         }
         let mut interface = None;
         for (key, address) in &self.addresses {

@@ -2,10 +2,11 @@
 //!
 //! Invariant: a packet of a new connection that carries a VIP's mark leaves by that VIP's interface with that VIP as
 //! its source, or not at all. So a mark is given only when address, routes and rule are there, and they go only after
-//! the mark is no longer given.
+//! the mark is no longer given. And a packet to a gateway's destination goes through the gateway's table from the moment
+//! it takes no mark until it takes one again.
 //!
 //! The order: marks whose meaning changes are withdrawn → their rules and routes, which would mislead the new holder,
-//! go → addresses → routes → rules → one nftables transaction that adds and removes the rest → connections of what
+//! go → routes and rules of gateways → addresses → routes → rules of VIPs → one nftables transaction that adds and removes the rest → connections of what
 //! left are forgotten → rules, routes, addresses that are left over → announcement.
 
 mod flows;
@@ -24,15 +25,18 @@ pub fn diff(desired: &Desired, observed: &Observed) -> Vec<Op> {
     let mut ops = promotions(desired, observed);
 
     let stale = Stale::new(desired, observed);
-    let kept = marks::without(observed.nft.as_ref(), &stale.retired);
+    let mut kept = marks::without(observed.nft.as_ref(), &stale.retired);
+    if stale.gateway_displaced {
+        marks::keep_destinations(kept.as_mut(), desired.nft.as_ref());
+    }
     transaction(&mut ops, changes(kept.as_ref(), observed.nft.as_ref()));
     ops.extend(flows::of_retired(desired, observed, &stale.retired));
-    ops.extend(stale.rules_early.iter().map(|rule| Op::DeleteRule(*rule)));
-    ops.extend(stale.routes_early.iter().map(|(key, route)| Op::DeleteRoute(*key, route.clone())));
+    make_way(&mut ops, desired, observed, &stale);
 
+    let tables = gateway_tables(desired);
     let added = add_addresses(&mut ops, desired, observed);
-    add_routes(&mut ops, desired, observed);
-    ops.extend(desired.rules.difference(&observed.rules).map(|rule| Op::AddRule(*rule)));
+    add_routes(&mut ops, desired, observed, |table| !tables.contains(&table));
+    ops.extend(new_rules(desired, observed, false).map(Op::AddRule));
     transaction(&mut ops, changes(desired.nft.as_ref(), kept.as_ref()));
     ops.extend(flows::of_changed(desired, observed, &stale.retired));
 
@@ -43,6 +47,48 @@ pub fn diff(desired: &Desired, observed: &Observed) -> Vec<Op> {
 
     ops.extend(announcements(&added, observed));
     ops
+}
+
+/// Everything early that has to go, and the gateways: after the VIPs whose tables they take, and before the gateways
+/// whose tables VIPs take.
+fn make_way(ops: &mut Vec<Op>, desired: &Desired, observed: &Observed, stale: &Stale) {
+    let (displaced, early): (Vec<&Rule>, Vec<&Rule>) =
+        stale.rules_early.iter().partition(|rule| is_gateways(rule));
+    let emptied: BTreeSet<u32> = displaced.iter().map(|rule| rule.table).collect();
+    let delete_routes = |ops: &mut Vec<Op>, wanted: bool| {
+        let routes = stale.routes_early.iter().filter(|(key, _)| emptied.contains(&key.table) == wanted);
+        ops.extend(routes.map(|(key, route)| Op::DeleteRoute(*key, route.clone())));
+    };
+    ops.extend(early.into_iter().map(|rule| Op::DeleteRule(*rule)));
+    delete_routes(ops, false);
+    // What a gateway pod sends must not come back to it from the moment it is led to.
+    let (guards, rules): (Vec<Rule>, Vec<Rule>) =
+        new_rules(desired, observed, true).partition(|rule| rule.from.is_some());
+    let tables = gateway_tables(desired);
+    ops.extend(guards.into_iter().map(Op::AddRule));
+    add_routes(ops, desired, observed, |table| tables.contains(&table));
+    ops.extend(rules.into_iter().map(Op::AddRule));
+    ops.extend(displaced.into_iter().map(|rule| Op::DeleteRule(*rule)));
+    delete_routes(ops, true);
+}
+
+/// The rules of gateways, or those of VIPs, that are not there yet.
+fn new_rules<'a>(
+    desired: &'a Desired,
+    observed: &'a Observed,
+    gateways: bool,
+) -> impl Iterator<Item = Rule> + 'a {
+    let new = desired.rules.difference(&observed.rules).filter(move |rule| is_gateways(rule) == gateways);
+    new.copied()
+}
+
+fn gateway_tables(desired: &Desired) -> BTreeSet<u32> {
+    desired.rules.iter().filter(|rule| is_gateways(rule)).map(|rule| rule.table).collect()
+}
+
+/// Whether it leads packets without a mark: a gateway's, or the guard of one of its pods.
+fn is_gateways(rule: &Rule) -> bool {
+    rule.mark == 0
 }
 
 fn transaction(ops: &mut Vec<Op>, changes: Vec<crate::nft::Change>) {
@@ -65,6 +111,8 @@ fn promotions(desired: &Desired, observed: &Observed) -> Vec<Op> {
 struct Stale {
     /// Marks that are given now and will mean something else.
     retired: BTreeSet<u32>,
+    /// Whether a VIP takes over a gateway's table.
+    gateway_displaced: bool,
     rules_early: Vec<Rule>,
     rules_late: Vec<Rule>,
     routes_early: Vec<(RouteKey, Route)>,
@@ -75,12 +123,19 @@ impl Stale {
     fn new(desired: &Desired, observed: &Observed) -> Self {
         let active = marks::active(observed.nft.as_ref());
         let retired = marks::retired(desired, observed, &active);
-        // What a mark that is given until the transaction still needs goes late.
-        let in_use = |mark: u32| active.contains(&mark) && !retired.contains(&mark);
+        let of_vips: BTreeSet<u32> =
+            desired.rules.iter().filter(|rule| !is_gateways(rule)).map(|rule| rule.table).collect();
+        // What a mark that is given until the transaction still needs goes late, and so does what a gateway has: its
+        // destination is marked again first.
+        let in_use = |rule: &Rule| match rule.mark {
+            0 => !of_vips.contains(&rule.table),
+            mark => active.contains(&mark) && !retired.contains(&mark),
+        };
+        let gateway_displaced = observed.rules.iter().any(|rule| is_gateways(rule) && !in_use(rule));
         let (rules_late, rules_early) =
-            observed.rules.difference(&desired.rules).partition(|rule| in_use(rule.mark));
+            observed.rules.difference(&desired.rules).partition(|rule| in_use(rule));
         let tables_in_use: BTreeSet<u32> =
-            observed.rules.iter().filter(|rule| in_use(rule.mark)).map(|rule| rule.table).collect();
+            observed.rules.iter().filter(|rule| in_use(rule)).map(|rule| rule.table).collect();
         let (routes_late, routes_early) = observed
             .routes
             .iter()
@@ -90,7 +145,8 @@ impl Stale {
             .collect::<BTreeMap<_, _>>()
             .into_iter()
             .partition(|(key, _)| tables_in_use.contains(&key.table));
-        let mut stale = Self { retired, rules_early, rules_late, routes_early, routes_late };
+        let mut stale =
+            Self { retired, gateway_displaced, rules_early, rules_late, routes_early, routes_late };
         stale.routes_late.sort_by_key(|(key, _)| (key.metric == FALLBACK_METRIC, *key));
         stale.routes_early.sort_by_key(|(key, _)| (key.metric == FALLBACK_METRIC, *key));
         stale
@@ -113,14 +169,15 @@ fn add_addresses(ops: &mut Vec<Op>, desired: &Desired, observed: &Observed) -> V
 }
 
 /// The fallback first, then what is connected, then what lies behind a gateway that has to be reachable for it.
-fn add_routes(ops: &mut Vec<Op>, desired: &Desired, observed: &Observed) {
+fn add_routes(ops: &mut Vec<Op>, desired: &Desired, observed: &Observed, of: impl Fn(u32) -> bool) {
     let rank = |route: &Route| match route {
         Route::Unreachable | Route::Other => 0,
         Route::Link { .. } => 1,
-        Route::Via { .. } => 2,
+        Route::Via { .. } | Route::Multipath { .. } => 2,
     };
     let mut wanted: Vec<(&RouteKey, &Route)> =
         desired.routes.iter().filter(|&(key, route)| observed.routes.get(key) != Some(route)).collect();
+    wanted.retain(|(key, _)| of(key.table));
     wanted.sort_by_key(|(key, route)| (rank(route), **key));
     for (&key, route) in wanted {
         ops.push(match observed.routes.get(&key) {

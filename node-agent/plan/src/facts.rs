@@ -1,10 +1,12 @@
 //! What a plan may know: the VIPs of this node, the cluster's networks and the node's interfaces.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
+
+use crate::{Gateway, NextHop};
 
 /// Everything a plan depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,13 +20,25 @@ pub struct Facts {
     pub node_addresses: Vec<Ipv4Addr>,
     /// The VIPs placed on this node.
     pub vips: Vec<Vip>,
+    /// The gateways of the cluster.
+    #[serde(default)]
+    pub gateways: Vec<Gateway>,
+    /// Where the agent reaches the API server: no gateway may take that way.
+    #[serde(default)]
+    pub api_servers: BTreeSet<IpAddr>,
+    /// The way to each gateway pod as the kernel has it now, or why there is none.
+    #[serde(skip)]
+    pub hops: BTreeMap<IpAddr, Result<NextHop, String>>,
     /// The interfaces of this node, by name.
     #[serde(skip)]
     pub interfaces: BTreeMap<String, Interface>,
-    /// VIPs the kernel would not take on an earlier try, with what it said. They are left out until their time to be
-    /// tried again has come.
+    /// VIPs (`namespace/name`) and gateways (`name`) the kernel would not take on an earlier try, with what it said. They
+    /// are left out until their time to be tried again has come.
     #[serde(skip)]
     pub excluded: BTreeMap<String, String>,
+    /// Gateways whose route over their pods the kernel would not take, with what it said: closed until then.
+    #[serde(skip)]
+    pub closed: BTreeMap<String, String>,
 }
 
 /// One VIP as its VipAddress says.

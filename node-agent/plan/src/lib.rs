@@ -4,6 +4,7 @@
 //! `Facts` → [`compile`] → `Desired`; [`diff`]`(Desired, Observed)` → `Op`s in the one order that is safe after each.
 
 mod facts;
+mod gateway;
 mod networks;
 
 pub mod nft;
@@ -15,10 +16,11 @@ mod compile;
 mod diff;
 mod op;
 
-pub use compile::{Plan, Problem, compile};
-pub use desired::{Address, AddressKey, Desired, Route, RouteKey, Rule};
+pub use compile::{GatewayStanding, Plan, Problem, Refusal, compile};
+pub use desired::{Address, AddressKey, Desired, Hop, Route, RouteKey, Rule};
 pub use diff::{diff, recheck};
 pub use facts::{Facts, Interface, Vip};
+pub use gateway::{Gateway, GatewayPod, NextHop, free_mark};
 pub use networks::{MarkNetworks, VipNetworks, merged, normalise, subtract};
 pub use observed::{ForeignRule, Observed};
 pub use op::{Flow, Op};
@@ -29,5 +31,5 @@ pub const PROTOCOL: u8 = 110;
 /// What the label of every address that is ours begins with.
 pub const LABEL_PREFIX: &str = "vip:";
 
-/// The metric of the fallback that makes a VIP's table end in "unreachable" and not in the main table.
+/// The metric of the fallback that makes a table of ours end in "unreachable" and not in the main table.
 pub const FALLBACK_METRIC: u32 = u32::MAX;

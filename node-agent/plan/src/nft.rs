@@ -128,6 +128,8 @@ pub enum Selector {
 pub enum Rule {
     /// `ip daddr @set return`
     InSet(Selector, String, Verdict),
+    /// `icmp type redirect ip daddr @set drop`
+    Redirect(String, Verdict),
     /// `ip saddr . ip daddr vmap @map`
     Lookup(Vec<Selector>, String),
     /// `jump chain`
@@ -149,7 +151,9 @@ impl Rule {
     /// The set it looks into.
     pub fn set(&self) -> Option<&str> {
         match self {
-            Self::InSet(_, set, _) | Self::Lookup(_, set) | Self::Snat(_, set) => Some(set),
+            Self::InSet(_, set, _) | Self::Redirect(set, _) | Self::Lookup(_, set) | Self::Snat(_, set) => {
+                Some(set)
+            }
             Self::Always(_) | Self::SetMark { .. } | Self::Foreign => None,
         }
     }

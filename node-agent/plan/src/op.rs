@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
 
-use crate::desired::route_line;
+use crate::desired::{next_hops, route_line};
 use crate::nft::Change;
 use crate::{Address, AddressKey, LABEL_PREFIX, PROTOCOL, Route, RouteKey, Rule};
 
@@ -86,13 +86,19 @@ impl fmt::Display for Op {
                 write!(f, "ip addr del {} dev {} # {LABEL_PREFIX}", key.address, key.interface)
             }
             Self::AddRoute(key, route) => {
-                write!(f, "ip route add {} table {}", route_line(key, route), key.table)
+                write!(f, "ip route add {} table {}{}", route_line(key, route), key.table, next_hops(route))
             }
             Self::ReplaceRoute(key, route) => {
-                write!(f, "ip route replace {} table {}", route_line(key, route), key.table)
+                write!(
+                    f,
+                    "ip route replace {} table {}{}",
+                    route_line(key, route),
+                    key.table,
+                    next_hops(route)
+                )
             }
             Self::DeleteRoute(key, route) => {
-                write!(f, "ip route del {} table {}", route_line(key, route), key.table)
+                write!(f, "ip route del {} table {}{}", route_line(key, route), key.table, next_hops(route))
             }
             Self::AddRule(rule) => write!(f, "ip rule add {}", rule_words(rule)),
             Self::DeleteRule(rule) => write!(f, "ip rule del {}", rule_words(rule)),
@@ -105,9 +111,10 @@ impl fmt::Display for Op {
 }
 
 fn rule_words(rule: &Rule) -> String {
+    let from = rule.from.map(|from| format!("from {from} ")).unwrap_or_default();
     let to = rule.to.map(|to| format!("to {to} ")).unwrap_or_default();
     format!(
-        "{to}fwmark {:#x}/{:#x} table {} priority {} protocol {PROTOCOL}",
+        "{from}{to}fwmark {:#x}/{:#x} table {} priority {} protocol {PROTOCOL}",
         rule.mark, rule.mask, rule.table, rule.priority
     )
 }

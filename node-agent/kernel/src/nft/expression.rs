@@ -20,11 +20,18 @@ const FIRST_WORD: u32 = 8;
 const META_MARK: u32 = 3;
 const META_OUTPUT: u32 = 7;
 const META_PROTOCOL: u32 = 15;
+const META_TRANSPORT: u32 = 16;
 const CT_SOURCE: u32 = 19;
 const CT_DESTINATION: u32 = 20;
 const NETWORK_HEADER: u32 = 1;
 const SOURCE_OFFSET: u32 = 12;
 const DESTINATION_OFFSET: u32 = 16;
+/// `NFPROTO_IPV4`, as one byte.
+const IPV4_PROTOCOL: u8 = 2;
+const TRANSPORT_HEADER: u32 = 2;
+const ICMP: u8 = 1;
+/// The type of an ICMP message that tells another router.
+const ICMP_REDIRECT: u8 = 5;
 /// `NF_NAT_RANGE_PROTO_RANDOM_FULLY`
 const FULLY_RANDOM: u32 = 0x10;
 
@@ -33,6 +40,16 @@ pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
     match rule {
         Rule::InSet(selector, set, verdict) => {
             load_key(writer, std::slice::from_ref(selector));
+            lookup(writer, set, None);
+            immediate(writer, verdict);
+        }
+        Rule::Redirect(set, verdict) => {
+            protocol(writer);
+            load_meta(writer, META_TRANSPORT, FIRST);
+            equal(writer, ICMP);
+            payload(writer, TRANSPORT_HEADER, 0, 1, FIRST);
+            equal(writer, ICMP_REDIRECT);
+            payload(writer, NETWORK_HEADER, DESTINATION_OFFSET, 4, FIRST);
             lookup(writer, set, None);
             immediate(writer, verdict);
         }
@@ -66,19 +83,13 @@ pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
 /// Loads a key into consecutive registers of four bytes. Only a last column may be wider.
 fn load_key(writer: &mut Writer, key: &[Selector]) {
     if key.iter().any(|part| matches!(part, Selector::Source | Selector::Destination)) {
-        // In an inet table, whose packets may be of either family.
-        load_meta(writer, META_PROTOCOL, FIRST);
-        expression(writer, "cmp", |writer| {
-            writer.be32(1, FIRST);
-            writer.be32(2, 0);
-            writer.nest(3, |writer| writer.put(1, &[2]));
-        });
+        protocol(writer);
     }
     for (register, selector) in (FIRST_WORD..).zip(key) {
         let register = if register == FIRST_WORD { FIRST } else { register };
         match selector {
-            Selector::Source => payload(writer, SOURCE_OFFSET, register),
-            Selector::Destination => payload(writer, DESTINATION_OFFSET, register),
+            Selector::Source => payload(writer, NETWORK_HEADER, SOURCE_OFFSET, 4, register),
+            Selector::Destination => payload(writer, NETWORK_HEADER, DESTINATION_OFFSET, 4, register),
             Selector::OriginalSource => original(writer, CT_SOURCE, register),
             Selector::OriginalDestination => original(writer, CT_DESTINATION, register),
             Selector::MaskedMark(mask) => {
@@ -88,6 +99,21 @@ fn load_key(writer: &mut Writer, key: &[Selector]) {
             Selector::OutputInterface => load_meta(writer, META_OUTPUT, register),
         }
     }
+}
+
+/// Only IPv4: in an inet table packets may be of either family.
+fn protocol(writer: &mut Writer) {
+    load_meta(writer, META_PROTOCOL, FIRST);
+    equal(writer, IPV4_PROTOCOL);
+}
+
+/// Goes on only when the first register holds this byte.
+fn equal(writer: &mut Writer, byte: u8) {
+    expression(writer, "cmp", |writer| {
+        writer.be32(1, FIRST);
+        writer.be32(2, 0);
+        writer.nest(3, |writer| writer.put(1, &[byte]));
+    });
 }
 
 fn expression(writer: &mut Writer, name: &str, body: impl FnOnce(&mut Writer)) {
@@ -104,12 +130,12 @@ fn load_meta(writer: &mut Writer, key: u32, register: u32) {
     });
 }
 
-fn payload(writer: &mut Writer, offset: u32, register: u32) {
+fn payload(writer: &mut Writer, header: u32, offset: u32, length: u32, register: u32) {
     expression(writer, "payload", |writer| {
         writer.be32(1, register);
-        writer.be32(2, NETWORK_HEADER);
+        writer.be32(2, header);
         writer.be32(3, offset);
-        writer.be32(4, 4);
+        writer.be32(4, length);
     });
 }
 
@@ -185,6 +211,8 @@ pub(super) fn read_verdict(data: Attributes<'_>) -> Option<Verdict> {
 enum Held {
     Field(Selector),
     Protocol,
+    Transport,
+    IcmpType,
     Mark,
     /// The mark with some bits kept and some set.
     Changed(u32, u32),
@@ -194,7 +222,7 @@ enum Held {
 
 /// Reads `NFTA_RULE_EXPRESSIONS` as one of our rules.
 pub(super) fn read_rule(expressions: Attributes<'_>) -> Rule {
-    let mut reader = Reader { held: BTreeMap::new(), in_set: None };
+    let mut reader = Reader { held: BTreeMap::new(), icmp: None, in_set: None };
     let mut rule = None;
     for (_, expression) in expressions {
         let expression = Attributes(expression);
@@ -220,6 +248,8 @@ enum Step {
 
 struct Reader {
     held: BTreeMap<u32, Held>,
+    /// Whether only ICMP passes here, and of that only redirects.
+    icmp: Option<bool>,
     in_set: Option<(Selector, String)>,
 }
 
@@ -228,18 +258,23 @@ impl Reader {
         match name {
             "meta" => return self.meta(data),
             "cmp" => {
-                let value = data.nest(3)?.get(1)?;
-                let protocol = matches!(self.held.get(&word(data.be32(1)?)), Some(Held::Protocol));
-                (protocol && data.be32(2)? == 0 && value == [2]).then_some(())?;
+                let &[value] = data.nest(3)?.get(1)? else { return None };
+                (data.be32(2)? == 0).then_some(())?;
+                match (self.held.get(&word(data.be32(1)?))?, value) {
+                    (Held::Protocol, IPV4_PROTOCOL) => {}
+                    (Held::Transport, ICMP) => self.icmp = Some(false),
+                    (Held::IcmpType, ICMP_REDIRECT) if self.icmp.is_some() => self.icmp = Some(true),
+                    _ => return None,
+                }
             }
             "payload" => {
-                (data.be32(2)? == NETWORK_HEADER && data.be32(4)? == 4).then_some(())?;
-                let selector = match data.be32(3)? {
-                    SOURCE_OFFSET => Selector::Source,
-                    DESTINATION_OFFSET => Selector::Destination,
+                let held = match (data.be32(2)?, data.be32(3)?, data.be32(4)?) {
+                    (NETWORK_HEADER, SOURCE_OFFSET, 4) => Held::Field(Selector::Source),
+                    (NETWORK_HEADER, DESTINATION_OFFSET, 4) => Held::Field(Selector::Destination),
+                    (TRANSPORT_HEADER, 0, 1) => Held::IcmpType,
                     _ => return None,
                 };
-                self.hold(data, Held::Field(selector))?;
+                self.hold(data, held)?;
             }
             "ct" => {
                 (data.get(3)? == [0]).then_some(())?;
@@ -254,9 +289,11 @@ impl Reader {
             "lookup" => return self.lookup(data),
             "immediate" => {
                 let verdict = read_verdict(data.nest(2)?)?;
-                return Some(Step::Ended(match self.in_set.take() {
-                    Some((selector, set)) => Rule::InSet(selector, set, verdict),
-                    None => Rule::Always(verdict),
+                return Some(Step::Ended(match (self.in_set.take(), self.icmp) {
+                    (Some((selector, set)), None) => Rule::InSet(selector, set, verdict),
+                    (Some((Selector::Destination, set)), Some(true)) => Rule::Redirect(set, verdict),
+                    (None, None) => Rule::Always(verdict),
+                    _ => return None,
                 }));
             }
             "nat" => return self.nat(data),
@@ -281,6 +318,7 @@ impl Reader {
             META_MARK => Held::Mark,
             META_OUTPUT => Held::Field(Selector::OutputInterface),
             META_PROTOCOL => Held::Protocol,
+            META_TRANSPORT => Held::Transport,
             _ => return None,
         };
         self.hold(data, held)?;
@@ -334,7 +372,7 @@ impl Reader {
         let random = data.be32(7)? & FULLY_RANDOM != 0;
         match self.held.remove(&word(data.be32(3)?))? {
             Held::Mapped(key, map) if source && random => Some(Step::Ended(Rule::Snat(key, map))),
-            Held::Mapped(..) | Held::Field(_) | Held::Protocol | Held::Mark | Held::Changed(..) => None,
+            _ => None,
         }
     }
 }

@@ -14,16 +14,26 @@ use crate::{Facts, MarkNetworks, merged};
 const PREROUTING: Base = Base { kind: "filter", hook: 0, priority: 0 };
 /// Of type `route`, so that the kernel routes a packet again after its mark changed.
 const OUTPUT: Base = Base { kind: "route", hook: 3, priority: -150 };
+/// For what the node itself says.
+const LOCAL: Base = Base { kind: "filter", hook: 3, priority: 0 };
 /// Before the usual source NAT at 100.
 const POSTROUTING: Base = Base { kind: "nat", hook: 4, priority: 90 };
 /// After all source NAT: what a packet looks like here is how it leaves.
 const LAST: Base = Base { kind: "filter", hook: 4, priority: 200 };
 
-pub(super) fn table(facts: &Facts, accepted: &[Accepted<'_>]) -> Table {
+pub(super) fn table(facts: &Facts, accepted: &[Accepted<'_>], destinations: &[Ipv4Net]) -> Table {
     let mut table = Table { sets: sets(), chains: fixed_chains(facts.mask) };
     let nodes = facts.node_addresses.iter().copied().map(Ipv4Net::from);
     for network in merged(facts.cluster_networks.iter().copied().chain(nodes)) {
         add(&mut table, "cluster-networks", vec![network.into()], Value::Nothing);
+    }
+    for network in merged(destinations.iter().copied()) {
+        add(&mut table, "gateway-destinations", vec![network.into()], Value::Nothing);
+    }
+    if !destinations.is_empty() {
+        // A pod that shares a link with a gateway pod is told to go there directly, and would stay there when it is gone.
+        let redirect = Rule::Redirect("cluster-networks".to_owned(), Verdict::Drop);
+        table.chains.insert("filter-output".to_owned(), Chain { base: Some(LOCAL), rules: vec![redirect] });
     }
     for Accepted { vip, networks } in accepted {
         let chain = mark_chain(vip.mark);

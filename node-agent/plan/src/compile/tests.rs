@@ -27,7 +27,7 @@ pub(crate) fn golden_facts() -> Facts {
         node_addresses: vec!["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()],
         vips: vec![first, vip(2, "203.0.113.11/24", &["0.0.0.0/0"])],
         interfaces: BTreeMap::from([("eth1".to_owned(), eth1)]),
-        excluded: BTreeMap::new(),
+        ..Facts::default()
     }
 }
 

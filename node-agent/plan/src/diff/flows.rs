@@ -48,6 +48,18 @@ pub(super) fn of_changed(desired: &Desired, observed: &Observed, retired: &BTree
             });
         }
     }
+    // Connections to a destination that a gateway took over keep a VIP as their source, and would not come back.
+    let destinations = |table| networks_of(table, "gateway-destinations");
+    let (led, known) = (destinations(desired.nft.as_ref()), destinations(observed.nft.as_ref()));
+    let new: Vec<Ipv4Net> = led.into_iter().filter(|network| !known.contains(network)).collect();
+    if !new.is_empty() {
+        flows.extend(before.keys().map(|&pod| Flow::Pod {
+            pod,
+            networks: new.clone(),
+            except: Vec::new(),
+            keep: BTreeSet::from([pod]),
+        }));
+    }
     for (&pod, was) in &before {
         let kept = after.get(&pod).map(|now| now.sources.clone()).unwrap_or_default();
         for &source in was.sources.difference(&kept) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use crate::nft::{Part, Table, Value, Verdict, mark_chain, mark_of_chain};
-use crate::{Desired, Observed};
+use crate::{Desired, Observed, Rule};
 
 /// The interface and address a mark stands for.
 pub(super) type Binding = (String, Ipv4Addr);
@@ -44,8 +44,12 @@ pub(super) fn retired(desired: &Desired, observed: &Observed, active: &BTreeSet<
     let before = bindings(observed.nft.as_ref());
     let after = bindings(desired.nft.as_ref());
     let owners: BTreeMap<u32, u32> = desired.rules.iter().map(|rule| (rule.table, rule.mark)).collect();
-    let mask_changed =
-        observed.rules.iter().any(|rule| desired.rules.iter().any(|wanted| wanted.mask != rule.mask));
+    let of_vips = |rule: &&Rule| rule.mark != 0;
+    let mask_changed = observed
+        .rules
+        .iter()
+        .filter(of_vips)
+        .any(|rule| desired.rules.iter().filter(of_vips).any(|wanted| wanted.mask != rule.mask));
     active
         .iter()
         .copied()
@@ -78,4 +82,13 @@ pub(super) fn without(table: Option<&Table>, marks: &BTreeSet<u32>) -> Option<Ta
         table.chains.remove(&mark_chain(*mark));
     }
     Some(table)
+}
+
+/// Leaves only those destinations of gateways that stay.
+pub(super) fn keep_destinations(table: Option<&mut Table>, desired: Option<&Table>) {
+    let destinations = |table: &Table| table.sets.get("gateway-destinations").cloned();
+    let staying = desired.and_then(destinations).map(|set| set.elements).unwrap_or_default();
+    if let Some(set) = table.and_then(|table| table.sets.get_mut("gateway-destinations")) {
+        set.elements.retain(|key, _| staying.contains_key(key));
+    }
 }

@@ -10,9 +10,11 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use proptest::prelude::*;
 
-use self::model::{Way, apply, mapping, marked, translated, way};
+use self::model::{Way, apply, destinations, mapping, marked, translated, way};
 use super::diff;
-use crate::{Desired, Facts, Flow, Interface, Observed, Op, Route, Vip, compile};
+use crate::{
+    Desired, Facts, Flow, Gateway, GatewayPod, Interface, NextHop, Observed, Op, Route, Vip, compile,
+};
 
 /// No marked packet leaves by another interface or with another source than its VIP's.
 fn assert_safe(state: &Observed, right: &[BTreeMap<Ipv4Addr, Vec<Ipv4Addr>>], after: &str) {
@@ -34,6 +36,10 @@ fn assert_safe(state: &Observed, right: &[BTreeMap<Ipv4Addr, Vec<Ipv4Addr>>], af
                 }
             }
         }
+    }
+    // What takes no mark because a gateway leads there goes through a gateway's table.
+    for destination in destinations(table).into_iter().flat_map(|network| probes(state, network)) {
+        assert_ne!(way(state, 0, destination), Way::Leaked, "after {after}: {destination} leaks");
     }
     for (vip, network, mark) in marked(table, ["ingress-marks-ipv4", "ingress-marks-default-ipv4"]) {
         for destination in probes(state, network) {
@@ -57,10 +63,16 @@ fn probes(state: &Observed, network: Ipv4Net) -> BTreeSet<Ipv4Addr> {
 fn run(state: &mut Observed, desired: &Desired, stop_after: Option<usize>) {
     let right = [mapping(state.nft.as_ref()), mapping(desired.nft.as_ref())];
     assert_safe(state, &right, "nothing");
+    let closed = state.nft.as_ref().map(destinations).unwrap_or_default();
+    let staying = desired.nft.as_ref().map(destinations).unwrap_or_default();
     let ops = diff(desired, state);
     for op in ops.iter().take(stop_after.unwrap_or(ops.len())) {
         apply(state, op);
         assert_safe(state, &right, &op.to_string());
+        // A gateway that was and will be is at every moment.
+        for network in staying.iter().filter(|network| closed.contains(network)) {
+            assert_ne!(way(state, 0, network.network()), Way::Leaked, "after {op}: {network} is open");
+        }
     }
 }
 
@@ -75,7 +87,7 @@ fn assert_reached(state: &Observed, desired: &Desired) {
 /// The kernel flushes the device's routes when it goes down, and its addresses when it goes away.
 fn change_links(state: &mut Observed, interfaces: &BTreeMap<String, Interface>) {
     let up = |name: &str| interfaces.get(name).is_some_and(|interface| interface.up);
-    state.routes.retain(|_, route| route.interface().is_none_or(up));
+    state.routes.retain(|_, route| route.interfaces().all(|name| name == "cni0" || up(name)));
     state.addresses.retain(|key, _| interfaces.contains_key(&key.interface));
     let mut interfaces = interfaces.clone();
     for (name, interface) in &mut interfaces {
@@ -106,9 +118,44 @@ fn vip() -> impl Strategy<Value = Vip> {
     )
 }
 
+/// A gateway; its table may be one a VIP wants.
+fn gateway() -> impl Strategy<Value = Gateway> {
+    let destinations =
+        prop::sample::select(vec!["10.0.0.0/8", "10.9.0.0/16", "172.30.0.0/16", "203.0.113.0/25"]);
+    (destinations, 0u32..3, 1u32..3, prop::collection::vec(1u8..4, 0..3)).prop_map(
+        |(destination, table, priority, pods)| Gateway {
+            name: String::new(),
+            destination: destination.parse().unwrap(),
+            table: 103 + table,
+            priority: 100 + priority,
+            pods: pods
+                .iter()
+                .map(|pod| GatewayPod {
+                    name: format!("edge/p{pod}"),
+                    address: [10, 42, 1, *pod].into(),
+                    local: *pod == 1,
+                })
+                .collect(),
+        },
+    )
+}
+
+/// Where the pods of gateways are; the third cannot be reached.
+fn hops() -> BTreeMap<std::net::IpAddr, Result<NextHop, String>> {
+    let way = |pod: u8| NextHop {
+        gateway: [10, 42, 1, pod].into(),
+        interface: "cni0".into(),
+        source: [10, 42, 1, 254].into(),
+    };
+    let all = [(1, Ok(way(1))), (2, Ok(way(2))), (3, Err("no route".to_owned()))];
+    all.into_iter().map(|(pod, hop)| ([10, 42, 1, pod].into(), hop)).collect()
+}
+
 fn facts() -> impl Strategy<Value = Facts> {
     let links = prop::sample::select(vec![2u8, 2, 2, 1, 0]);
-    (prop::collection::vec(vip(), 0..5), links, any::<bool>()).prop_map(|(vips, links, wide)| {
+    let gateways = prop::collection::btree_map(0u8..3, gateway(), 0..3);
+    let all = (prop::collection::vec(vip(), 0..5), links, any::<bool>(), gateways);
+    all.prop_map(|(vips, links, wide, gateways)| {
         let mut interfaces = BTreeMap::new();
         for (name, state) in [("eth0", 2u8), ("eth1", links)] {
             if state > 0 {
@@ -120,6 +167,11 @@ fn facts() -> impl Strategy<Value = Facts> {
             mask: if wide { 0xff } else { 0x7f },
             cluster_networks: vec!["10.42.0.0/16".parse().unwrap()],
             vips,
+            gateways: gateways
+                .into_iter()
+                .map(|(number, gateway)| Gateway { name: format!("g{number}"), ..gateway })
+                .collect(),
+            hops: hops(),
             interfaces,
             ..Facts::default()
         }

@@ -42,7 +42,10 @@ pub(super) fn apply(state: &mut Observed, op: &Op) {
 }
 
 fn gateway_is_reachable(state: &Observed, table: u32, route: &Route) {
-    if let Route::Via { gateway, interface, .. } = route {
+    // The main table has a way to every pod.
+    if let Route::Via { gateway, interface, .. } = route
+        && interface != "cni0"
+    {
         let connected = state.routes.iter().any(|(key, other)| {
             key.table == table
                 && key.destination.contains(gateway)
@@ -116,7 +119,12 @@ pub(super) enum Way {
 
 /// The way of a packet with `mark` to `destination`.
 pub(super) fn way(state: &Observed, mark: u32, destination: Ipv4Addr) -> Way {
-    let mut rules: Vec<&Rule> = state.rules.iter().filter(|rule| mark & rule.mask == rule.mark).collect();
+    let matches = |rule: &&Rule| {
+        mark & rule.mask == rule.mark
+            && rule.from.is_none()
+            && rule.to.is_none_or(|to| to.contains(&destination))
+    };
+    let mut rules: Vec<&Rule> = state.rules.iter().filter(matches).collect();
     rules.sort();
     for rule in rules {
         let mut candidates: Vec<_> = state
@@ -126,7 +134,7 @@ pub(super) fn way(state: &Observed, mark: u32, destination: Ipv4Addr) -> Way {
             .collect();
         candidates.sort_by_key(|(key, _)| (std::cmp::Reverse(key.destination.prefix_len()), key.metric));
         if let Some((_, route)) = candidates.first() {
-            return route.interface().map_or(Way::Dropped, |name| Way::By(name.to_owned()));
+            return route.interfaces().next().map_or(Way::Dropped, |name| Way::By(name.to_owned()));
         }
     }
     Way::Leaked
@@ -147,6 +155,19 @@ pub(super) fn marked(table: &Table, maps: [&str; 2]) -> Vec<(Ipv4Addr, Ipv4Net, 
         all.push((subject, network, super::super::marks::mark_of(value).unwrap()));
     }
     all
+}
+
+/// The destinations that take no mark because a gateway leads there.
+pub(super) fn destinations(table: &Table) -> Vec<Ipv4Net> {
+    let keys = table.sets["gateway-destinations"].elements.keys();
+    keys.map(|key| match key[0] {
+        Part::Addresses(first, last) => {
+            let bits = (u32::from(first) ^ u32::from(last)).leading_zeros();
+            Ipv4Net::new(first, u8::try_from(bits).unwrap()).unwrap()
+        }
+        _ => unreachable!(),
+    })
+    .collect()
 }
 
 /// What the source NAT map makes of a mark on an interface.
