@@ -13,6 +13,7 @@ mod schema;
 
 pub mod names;
 
+mod gateway_on_node;
 mod selector;
 #[allow(unreachable_pub, reason = "the schema derive repeats the type inside a function")]
 mod vip_address;
@@ -26,6 +27,7 @@ mod vip_network;
 mod vip_route;
 
 pub use definitions::definitions;
+pub use gateway_on_node::GatewayOnNode;
 pub use selector::{Operator, Requirement, Selector};
 pub use vip_address::{
     VipAddress, VipAddressPhase, VipAddressSpec, VipAddressStatus, VipEndpoint, VipService,

@@ -50,8 +50,8 @@ pub const AGENT_LEASE_NAMESPACE: &str = "kube-system";
 pub const AGENT_LEASE_PREFIX: &str = "netwrangler-agent.";
 /// Annotation of an agent's Lease: the nodes whose VIPs do not answer it, separated by commas.
 pub const ANNOTATION_UNREACHABLE: &str = "netwrangler.dev/unreachable";
-/// Annotation of an agent's Lease: a JSON object of VipGateways, each with why the agent refuses it, or nothing when it
-/// applies it.
+/// Annotation of an agent's Lease: a JSON object of the VipGateways it knows, each with how it stands on its node
+/// ([`GatewayOnNode`](crate::GatewayOnNode)).
 pub const ANNOTATION_GATEWAYS: &str = "netwrangler.dev/gateways";
 
 /// The manager name unless the environment variable `NETWRANGLER_MANAGER_NAME` sets another.

@@ -1,5 +1,7 @@
 //! The client of the API: joined, by kubeconfig, or as a pod.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,8 +40,8 @@ impl Source {
         }
     }
 
-    /// A client; joining first, and renewing the certificate, when that is due.
-    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
+    /// A client, and where its server is; joining first, and renewing the certificate, when that is due.
+    pub(crate) async fn client(&self) -> anyhow::Result<(Client, BTreeSet<IpAddr>)> {
         let mut config = match self {
             Self::Joined(credentials) => credentials.config().await?,
             Self::Kubeconfig(path) => {
@@ -51,7 +53,8 @@ impl Source {
         };
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(SILENCE);
-        Ok(Client::try_from(config)?)
+        let servers = addresses(&config.cluster_url).await;
+        Ok((Client::try_from(config)?, servers))
     }
 
     /// Whether a new client is wanted because the certificate of the present one should be renewed.
@@ -59,6 +62,18 @@ impl Source {
         match self {
             Self::Joined(credentials) => credentials.renewal_due(),
             Self::Kubeconfig(_) | Self::InCluster => false,
+        }
+    }
+}
+
+/// The addresses of a server; none when its name is not found.
+async fn addresses(url: &http::Uri) -> BTreeSet<IpAddr> {
+    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+    match tokio::net::lookup_host((host, url.port_u16().unwrap_or(443))).await {
+        Ok(found) => found.map(|address| address.ip()).collect(),
+        Err(error) => {
+            tracing::debug!(host, %error, "the server's name is not found");
+            BTreeSet::new()
         }
     }
 }

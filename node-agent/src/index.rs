@@ -1,13 +1,14 @@
 //! The objects this node needs, as last seen, and the facts they make. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use litek8s_crds::{VipAddress, VipConfig, VipConfigSpec, VipNetwork, names};
-use litek8s_plan::Facts;
+use litek8s_crds::{VipAddress, VipConfig, VipConfigSpec, VipGateway, VipNetwork, VipRoute, names};
+use litek8s_plan::{Facts, Gateway};
 
+use crate::gateways;
 use crate::vips::{self, Unusable};
 
 /// What a watch says.
@@ -33,6 +34,10 @@ pub(crate) struct Index {
     networks: Option<BTreeSet<String>>,
     config: Option<Option<VipConfigSpec>>,
     nodes: Option<BTreeMap<String, BTreeSet<Ipv4Addr>>>,
+    gateways: Option<BTreeMap<String, VipGateway>>,
+    routes: Option<BTreeMap<String, VipRoute>>,
+    /// Where the API server was found last.
+    api_servers: BTreeSet<IpAddr>,
 }
 
 impl Index {
@@ -42,7 +47,12 @@ impl Index {
 
     /// Whether every kind was listed once. Before that, what is missing may only be unseen.
     pub(crate) fn synced(&self) -> bool {
-        self.addresses.is_some() && self.networks.is_some() && self.config.is_some() && self.nodes.is_some()
+        self.addresses.is_some()
+            && self.networks.is_some()
+            && self.config.is_some()
+            && self.nodes.is_some()
+            && self.gateways.is_some()
+            && self.routes.is_some()
     }
 
     /// VipAddresses; those of other nodes, which a watch without a selector shows, are passed over.
@@ -134,6 +144,28 @@ impl Index {
         }
     }
 
+    pub(crate) fn gateway(&mut self, change: Change<VipGateway>) {
+        keep(&mut self.gateways, change);
+    }
+
+    pub(crate) fn route(&mut self, change: Change<VipRoute>) {
+        keep(&mut self.routes, change);
+    }
+
+    /// Where the API server is. One whose name is not found at the moment is where it was.
+    pub(crate) fn api_servers(&mut self, found: BTreeSet<IpAddr>) {
+        if !found.is_empty() {
+            self.api_servers = found;
+        }
+    }
+
+    /// The gateways, and why those that are not among them cannot be read.
+    pub(crate) fn gateways(&self) -> (Vec<Gateway>, BTreeMap<String, String>) {
+        let none = BTreeMap::new();
+        let routes = self.routes.as_ref().unwrap_or(&none);
+        gateways::read(self.gateways.iter().flat_map(BTreeMap::values), routes, &self.node)
+    }
+
     /// The VipAddresses of this node, by `namespace/name`.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (&String, &VipAddress)> {
         self.addresses.iter().flatten()
@@ -152,6 +184,8 @@ impl Index {
         let others = self.nodes.iter().flatten().flat_map(|(_, all)| all).copied();
         let nodes: BTreeSet<Ipv4Addr> = others.chain(self.own).collect();
         facts.node_addresses = nodes.into_iter().collect();
+        facts.gateways = self.gateways().0;
+        facts.api_servers.clone_from(&self.api_servers);
         for (key, address) in self.addresses() {
             let network = &address.spec.network;
             let read = if self.networks.as_ref().is_some_and(|networks| networks.contains(network)) {
@@ -167,6 +201,20 @@ impl Index {
             }
         }
         (facts, unusable)
+    }
+}
+
+fn keep<K: ResourceExt>(known: &mut Option<BTreeMap<String, K>>, change: Change<K>) {
+    match change {
+        Change::Reset(all) => {
+            *known = Some(all.into_iter().map(|object| (object.name_any(), object)).collect());
+        }
+        Change::Apply(object) => {
+            known.get_or_insert_default().insert(object.name_any(), object);
+        }
+        Change::Delete(object) => {
+            known.get_or_insert_default().remove(&object.name_any());
+        }
     }
 }
 

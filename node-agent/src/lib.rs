@@ -13,6 +13,7 @@ mod connection;
 mod credentials;
 mod session;
 
+mod gateways;
 mod index;
 mod vips;
 

@@ -17,6 +17,7 @@ pub(crate) struct AgentMetrics {
     pub(crate) announcements: Counter,
     pub(crate) dropped_patches: Counter,
     pub(crate) vips: Gauge,
+    pub(crate) gateways: Gauge,
     pub(crate) mark_conflicts: Gauge,
     pub(crate) api_connected: Gauge,
     pub(crate) last_success: Gauge<f64, AtomicU64>,
@@ -33,6 +34,7 @@ impl AgentMetrics {
             announcements: Counter::default(),
             dropped_patches: Counter::default(),
             vips: Gauge::default(),
+            gateways: Gauge::default(),
             mark_conflicts: Gauge::default(),
             api_connected: Gauge::default(),
             last_success: Gauge::default(),
@@ -52,6 +54,7 @@ impl AgentMetrics {
                 registry.register(format!("litek8s_agent_{name}"), help, gauge.clone());
             };
             gauge("vips", "VIPs in place on this node", &own.vips);
+            gauge("gateways", "VipGateways applied on this node", &own.gateways);
             gauge(
                 "mark_conflicts",
                 "Rules of other programs that look at our mark bits",

@@ -6,15 +6,16 @@ mod pass;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use litek8s_crds::{VipAddress, VipConfig, VipNetwork};
+use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork, VipRoute};
 use litek8s_daemon::serve::Readiness;
 use litek8s_kernel::{Kernel, Monitor, Notice};
-use litek8s_plan::Facts;
+use litek8s_plan::{Facts, NextHop};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +44,10 @@ pub(crate) enum Event {
     Network(Change<VipNetwork>),
     Config(Change<VipConfig>),
     Node(Box<Change<Node>>),
+    Gateway(Change<VipGateway>),
+    Route(Change<VipRoute>),
+    /// Where the API server is.
+    ApiServers(BTreeSet<IpAddr>),
     /// The API answers again after it did not: others may have held our addresses meanwhile.
     Reconnected,
     /// Neither the API nor anybody on the VIP networks answers: others have our addresses by now.
@@ -66,6 +71,8 @@ pub(crate) struct Owner {
     pub(crate) metrics: AgentMetrics,
     pub(crate) ready: Readiness,
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
+    /// How the gateways stand, for the Lease; nothing until that is known.
+    pub(crate) gateways: watch::Sender<Option<String>>,
     /// What is in force until the objects are known: the last known state.
     pub(crate) last: Option<Facts>,
     pub(crate) memory: Memory,
@@ -76,6 +83,10 @@ pub(crate) struct Owner {
 pub(crate) struct Memory {
     /// VIPs the kernel refused: what it said, and until when they are left out.
     excluded: BTreeMap<String, (String, Instant)>,
+    /// Gateways whose route over their pods the kernel refused, likewise.
+    closed: BTreeMap<String, (String, Instant)>,
+    /// The ways to the pods of gateways, as found last.
+    hops: BTreeMap<IpAddr, Result<NextHop, String>>,
     /// The UID of the VipAddress under which a VIP was announced.
     announced: BTreeMap<String, String>,
     /// Problems that an Event was sent for: VIP and reason.
@@ -125,8 +136,8 @@ impl Owner {
                     due = sooner(due, self.hear(event));
                 }
                 notice = monitor.next() => match notice {
-                    // Nothing here depends on the routes of others.
-                    Some(Notice::ForeignRoute) => {}
+                    // Only the ways to gateway pods depend on the routes of others.
+                    Some(Notice::ForeignRoute) if self.memory.hops.is_empty() => {}
                     Some(notice) => due = sooner(due, self.settle_kernel(notice)),
                     None => match self.kernel.monitor() {
                         Ok(opened) => monitor = opened,
@@ -160,6 +171,9 @@ impl Owner {
             Event::Network(change) => self.index.network(change),
             Event::Config(change) => self.index.config(change),
             Event::Node(change) => self.index.node(*change),
+            Event::Gateway(change) => self.index.gateway(change),
+            Event::Route(change) => self.index.route(change),
+            Event::ApiServers(found) => self.index.api_servers(found),
             Event::CutOff => {
                 tracing::warn!("this node is cut off: its VIPs are taken down until the API lists them anew");
                 self.memory.cut_off = true;

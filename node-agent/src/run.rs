@@ -9,7 +9,7 @@ use litek8s_daemon::metrics::Metrics;
 use litek8s_daemon::serve::{self, Readiness};
 use litek8s_kernel::{Kernel, Netns, Prober};
 use litek8s_plan::{Desired, diff};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,7 @@ use crate::Options;
 use crate::connection::Source;
 use crate::index::Index;
 use crate::metrics::AgentMetrics;
-use crate::owner::{Memory, Owner};
+use crate::owner::{Event, Memory, Owner};
 use crate::session::{self, Identity};
 use crate::state::State;
 
@@ -61,6 +61,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let last = state.load();
     let (events, heard) = mpsc::channel(EVENTS);
     let (said, mut outgoing) = mpsc::channel(OUTGOING);
+    let (gateways, standing) = watch::channel(None);
     let owner = Owner {
         kernel,
         index: Index::new(&identity.name, identity.address),
@@ -68,6 +69,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         metrics: metrics.clone(),
         ready,
         outgoing: said,
+        gateways,
         last,
         memory: Memory::default(),
     };
@@ -80,11 +82,15 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
             () = shutdown.cancelled() => break,
         };
         match client {
-            Ok(client) => {
+            Ok((client, servers)) => {
                 failing = false;
+                if events.send(Event::ApiServers(servers)).await.is_err() {
+                    break;
+                }
                 let until = shutdown.child_token();
                 let renewal = tokio::spawn(end_for_renewal(source.clone(), until.clone()));
-                session::run(client, &identity, &events, &mut outgoing, &metrics, &prober, until).await;
+                let said = session::Said { outgoing: &mut outgoing, gateways: &standing };
+                session::run(client, &identity, &events, said, &metrics, &prober, until).await;
                 renewal.abort();
             }
             Err(error) => {

@@ -56,12 +56,19 @@ pub(crate) struct Note {
     pub(crate) message: String,
 }
 
+/// All that the owner has to say.
+pub(crate) struct Said<'a> {
+    pub(crate) outgoing: &'a mut mpsc::Receiver<Outgoing>,
+    /// How the gateways stand, for the Lease.
+    pub(crate) gateways: &'a watch::Receiver<Option<String>>,
+}
+
 /// Runs until `until`.
 pub(crate) async fn run(
     client: Client,
     identity: &Identity,
     events: &mpsc::Sender<Event>,
-    outgoing: &mut mpsc::Receiver<Outgoing>,
+    said: Said<'_>,
     metrics: &AgentMetrics,
     prober: &Arc<Prober>,
     until: CancellationToken,
@@ -70,12 +77,13 @@ pub(crate) async fn run(
     watches::spawn(&mut tasks, &client, &identity.name, events);
     tasks.spawn(registration::keep(client.clone(), identity.clone(), metrics.clone(), events.clone()));
     let (says, unreachable) = watch::channel(vigil::Sight::default());
-    tasks.spawn(vigil::keep_lease(client.clone(), identity.clone(), unreachable, events.clone()));
+    let says_of = vigil::Says { neighbours: unreachable, gateways: said.gateways.clone() };
+    tasks.spawn(vigil::keep_lease(client.clone(), identity.clone(), says_of, events.clone()));
     tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober.clone(), says));
     let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
     tokio::select! {
         () = until.cancelled() => {}
-        () = writer.run(outgoing) => {}
+        () = writer.run(said.outgoing) => {}
         // None of the tasks ends by itself; one that does takes the session along, and the next one starts all anew.
         _ = tasks.join_next() => tracing::warn!("a task of the API session ended"),
     }

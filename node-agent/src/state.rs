@@ -48,6 +48,8 @@ impl State {
         let mut facts = facts.clone();
         facts.interfaces.clear();
         facts.excluded.clear();
+        facts.closed.clear();
+        facts.hops.clear();
         if self.written.as_ref() == Some(&facts) {
             return;
         }

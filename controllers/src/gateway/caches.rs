@@ -12,7 +12,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use litek8s_crds::{VipGateway, VipRoute, names};
 use serde::de::DeserializeOwned;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,6 +27,8 @@ pub(crate) struct Caches {
     pods: Store<Pod>,
     routes: Store<VipRoute>,
     says: Says,
+    /// Whether every agent's Lease was listed once.
+    heard: watch::Receiver<bool>,
     changed: Arc<Notify>,
 }
 
@@ -42,11 +44,13 @@ impl Caches {
         let start = Start { client, agents, tasks, shutdown, changed: &changed };
         let labelled =
             watcher::Config::default().labels(&format!("{}={}", names::LABEL_GATEWAY, names::ENABLED));
+        let (says, heard) = start.listen();
         Self {
             gateways: start.watch(watcher::Config::default()),
             pods: start.watch(labelled),
             routes: start.watch(watcher::Config::default()),
-            says: start.listen(),
+            says,
+            heard,
             changed,
         }
     }
@@ -56,6 +60,7 @@ impl Caches {
         self.gateways.wait_until_ready().await?;
         self.pods.wait_until_ready().await?;
         self.routes.wait_until_ready().await?;
+        self.heard.clone().wait_for(|heard| *heard).await?;
         Ok(())
     }
 
@@ -114,8 +119,9 @@ impl Start<'_> {
     }
 
     /// Watches the agents' Leases. A renewal is not a change; what an agent says of gateways is.
-    fn listen(&self) -> Says {
+    fn listen(&self) -> (Says, watch::Receiver<bool>) {
         let says = Says::default();
+        let (ready, heard) = watch::channel(false);
         let (known, changed, shutdown) = (says.clone(), self.changed.clone(), self.shutdown.clone());
         let api = Api::<Lease>::namespaced(self.client.clone(), self.agents);
         let stream = watcher(api, watcher::Config::default()).default_backoff();
@@ -139,6 +145,7 @@ impl Start<'_> {
                     }
                     Some(Ok(watcher::Event::InitDone)) => {
                         let now = std::mem::take(&mut listed);
+                        ready.send_replace(true);
                         std::mem::replace(&mut *known, now) != *known
                     }
                     Some(Ok(watcher::Event::Apply(lease))) => said(&lease)
@@ -157,7 +164,7 @@ impl Start<'_> {
                 }
             }
         });
-        says
+        (says, heard)
     }
 }
 

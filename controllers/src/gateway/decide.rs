@@ -17,6 +17,9 @@ const MAIN_RULE: u32 = 32_766;
 /// The tables of the kernel: unspecified, default, main, local.
 const KERNEL_TABLES: [u32; 4] = [0, 253, 254, 255];
 
+/// How many complaints of nodes a condition names.
+const MOST_LISTED: usize = 8;
+
 /// What of a gateway's specification is used, as the kernel knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Terms {
@@ -35,20 +38,30 @@ pub fn decide(facts: &Facts, said: &BTreeMap<String, String>) -> Decision {
     gateways.sort_by_key(|gateway| &gateway.name);
     for gateway in gateways {
         let judged = judge(gateway, &terms);
-        let mut pods = 0;
+        let mut pods = Pods::default();
         if let Ok(terms) = &judged {
-            for pod in leading(gateway, terms, &facts.pods) {
+            pods = leading(gateway, terms, facts);
+            for pod in &pods.leading {
                 let route = route(facts, gateway, terms, pod);
-                pods += 1;
                 wanted.insert(route.metadata.name.clone().unwrap_or_default(), route);
             }
         }
-        let report = report(facts, gateway, &judged, &terms, pods);
+        let report = report(facts, gateway, &judged, &terms, &pods);
         let before = said.get(&gateway.uid).or(gateway.said.as_ref());
-        if before != Some(&report.ready.reason) && !(before.is_none() && pods > 0) {
+        if before != Some(&report.ready.reason) && !(before.is_none() && !pods.leading.is_empty()) {
             decision.notes.push(note(gateway, &report));
         }
         decision.said.insert(gateway.uid.clone(), report.ready.reason.clone());
+        let key = format!("{}/{}", gateway.uid, names::CONDITION_DEGRADED);
+        if report.degraded.good {
+            let before = said.get(&key).or(gateway.said_degraded.as_ref());
+            if before != Some(&report.degraded.message) {
+                decision.notes.push(degraded_note(gateway, &report));
+            }
+            decision.said.insert(key, report.degraded.message.clone());
+        } else {
+            decision.said.insert(key, String::new());
+        }
         decision.reports.push(report);
     }
     let there: BTreeSet<&str> = facts.routes.iter().map(|route| route.name.as_str()).collect();
@@ -109,8 +122,23 @@ fn judge(gateway: &GatewayFact, all: &BTreeMap<&str, Terms>) -> Result<Terms, Ve
     }
 }
 
+/// The pods of a gateway.
+#[derive(Default)]
+struct Pods<'a> {
+    /// Those that lead to its destination.
+    leading: Vec<Leading<'a>>,
+    /// Those whose node does not apply the gateway: what others send there would go on by the node's default route.
+    waiting: Vec<Leading<'a>>,
+}
+
 /// The pods that lead to a gateway's destination. One that is being deleted leads there only while no other does.
-fn leading<'a>(gateway: &GatewayFact, terms: &Terms, pods: &'a [PodFact]) -> Vec<Leading<'a>> {
+fn leading<'a>(gateway: &GatewayFact, terms: &Terms, facts: &'a Facts) -> Pods<'a> {
+    let destination = terms.destination.to_string();
+    let applied = |agent: &&AgentFact| {
+        agent.says.get(&gateway.name).is_some_and(|says| says.applied.as_ref() == Some(&destination))
+    };
+    let applying: BTreeSet<&str> =
+        facts.agents.iter().filter(applied).map(|agent| agent.node.as_str()).collect();
     let wanted = &gateway.spec.pod_selector.match_labels;
     let selected = |pod: &&PodFact| {
         pod.running
@@ -118,7 +146,8 @@ fn leading<'a>(gateway: &GatewayFact, terms: &Terms, pods: &'a [PodFact]) -> Vec
             && wanted.iter().all(|(key, value)| pod.labels.get(key) == Some(value))
     };
     let family = |address: &&IpAddr| address.is_ipv4() == terms.destination.addr().is_ipv4();
-    let found: Vec<Leading<'_>> = pods
+    let found: Vec<Leading<'_>> = facts
+        .pods
         .iter()
         .filter(selected)
         .filter_map(|pod| {
@@ -126,8 +155,9 @@ fn leading<'a>(gateway: &GatewayFact, terms: &Terms, pods: &'a [PodFact]) -> Vec
             Some(Leading { pod, node: pod.node.as_deref()?, address })
         })
         .collect();
+    let (found, waiting): (Vec<_>, Vec<_>) = found.into_iter().partition(|pod| applying.contains(pod.node));
     let (leaving, staying): (Vec<_>, Vec<_>) = found.into_iter().partition(|found| found.pod.terminating);
-    if staying.is_empty() { leaving } else { staying }
+    Pods { leading: if staying.is_empty() { leaving } else { staying }, waiting }
 }
 
 struct Leading<'a> {
@@ -137,7 +167,7 @@ struct Leading<'a> {
 }
 
 /// The whole VipRoute, with labels and its owner.
-fn route(facts: &Facts, gateway: &GatewayFact, terms: &Terms, leading: Leading<'_>) -> VipRoute {
+fn route(facts: &Facts, gateway: &GatewayFact, terms: &Terms, leading: &Leading<'_>) -> VipRoute {
     let spec = VipRouteSpec {
         gateway: gateway.name.clone(),
         pod: VipRoutePod { namespace: leading.pod.namespace.clone(), name: leading.pod.name.clone() },
@@ -185,37 +215,35 @@ fn report(
     gateway: &GatewayFact,
     judged: &Result<Terms, Verdict>,
     all: &BTreeMap<&str, Terms>,
-    pods: i64,
+    pods: &Pods<'_>,
 ) -> GatewayReport {
-    let answers = |agent: &AgentFact| agent.says.get(&gateway.name).cloned();
-    let applied = facts.agents.iter().filter(|agent| answers(agent) == Some(None)).count();
-    let refused: Vec<String> = facts
-        .agents
-        .iter()
-        .filter_map(|agent| Some(format!("{}: {}", agent.node, answers(agent)??)))
+    let says = || facts.agents.iter().filter_map(|agent| Some((agent, agent.says.get(&gateway.name)?)));
+    let applied = says().filter(|(_, says)| says.applied.is_some()).count();
+    let refused: Vec<String> = says()
+        .filter_map(|(agent, says)| Some(format!("{}: {}", agent.node, says.refused.as_ref()?)))
+        .collect();
+    let unusable: Vec<String> = says()
+        .flat_map(|(agent, says)| says.unusable.iter().map(move |why| format!("{}: {why}", agent.node)))
         .collect();
     let accepted = match judged {
         Err(verdict) => verdict.clone(),
         Ok(_) if applied == 0 && !refused.is_empty() => {
-            Verdict::new(false, "RefusedEverywhere", refused.join("; "))
+            Verdict::new(false, "RefusedEverywhere", listed("", &refused).message)
         }
         Ok(_) => Verdict::new(true, "Accepted", ""),
     };
-    let ready = match (accepted.good, pods) {
+    let ready = match (accepted.good, pods.leading.len()) {
         (false, _) => accepted.clone(),
-        (true, 0) => Verdict::new(
-            false,
-            "NoPod",
-            "no running pod leads there: its destination is unreachable on every node",
-        ),
+        (true, 0) => Verdict::new(false, "NoPod", no_pod(&pods.waiting)),
         (true, 1) => Verdict::new(true, "PodsReady", "1 pod leads there"),
         (true, pods) => Verdict::new(true, "PodsReady", format!("{pods} pods lead there")),
     };
     let shadow = judged.as_ref().ok().and_then(|own| shadow(gateway, own, all));
-    let degraded = match (accepted.good && !refused.is_empty(), shadow) {
-        (true, _) => Verdict::new(true, "RefusedOnNodes", refused.join("; ")),
-        (false, Some(message)) => Verdict::new(true, "Shadowed", message),
-        (false, None) => Verdict::new(false, "AsExpected", ""),
+    let degraded = match shadow {
+        _ if accepted.good && !refused.is_empty() => listed("RefusedOnNodes", &refused),
+        _ if accepted.good && !unusable.is_empty() => listed("PodsUnusable", &unusable),
+        Some(message) => Verdict::new(true, "Shadowed", message),
+        None => Verdict::new(false, "AsExpected", ""),
     };
     GatewayReport {
         name: gateway.name.clone(),
@@ -223,9 +251,33 @@ fn report(
         accepted,
         ready,
         degraded,
-        pods,
+        pods: i64::try_from(pods.leading.len()).unwrap_or(i64::MAX),
         nodes: (applied, facts.agents.len()),
     }
+}
+
+/// Why no pod leads there.
+fn no_pod(waiting: &[Leading<'_>]) -> String {
+    let closed = "its destination is unreachable on every node";
+    match waiting {
+        [] => format!("no running pod leads there: {closed}"),
+        [first, ..] => format!(
+            "no pod leads there: {closed}; {} of them waits, the first is {}/{}: node {} does not apply the gateway",
+            waiting.len(),
+            first.pod.namespace,
+            first.pod.name,
+            first.node
+        ),
+    }
+}
+
+/// What nodes complain of; the first few stand for all.
+fn listed(reason: &str, complaints: &[String]) -> Verdict {
+    let mut message = complaints.iter().take(MOST_LISTED).cloned().collect::<Vec<_>>().join("; ");
+    if let Some(more @ 1..) = complaints.len().checked_sub(MOST_LISTED) {
+        message.push_str(&format!("; and {more} more"));
+    }
+    Verdict::new(true, reason, message)
 }
 
 /// The gateway whose rule takes all of this one's packets, if there is one: rules are tried by priority, however long
@@ -258,6 +310,17 @@ fn note(gateway: &GatewayFact, report: &GatewayReport) -> Note {
         subject: Subject::Gateway(gateway.name.clone(), gateway.uid.clone()),
         kind,
         message: format!("{}: {}", gateway.spec.destination_cidr, report.ready.message),
+    }
+}
+
+fn degraded_note(gateway: &GatewayFact, report: &GatewayReport) -> Note {
+    Note {
+        subject: Subject::Gateway(gateway.name.clone(), gateway.uid.clone()),
+        kind: NoteKind::GatewayDegraded,
+        message: format!(
+            "{}: {}: {}",
+            gateway.spec.destination_cidr, report.degraded.reason, report.degraded.message
+        ),
     }
 }
 

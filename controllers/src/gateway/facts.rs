@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use litek8s_crds::{VipGatewaySpec, VipRouteSpec};
+use litek8s_crds::{GatewayOnNode, VipGatewaySpec, VipRouteSpec};
 
 /// Everything a decision depends on.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,6 +33,8 @@ pub struct GatewayFact {
     pub spec: VipGatewaySpec,
     /// The reason of its condition `Ready`, as it was written last.
     pub said: Option<String>,
+    /// The message of its condition `Degraded` while that is true, as it was written last.
+    pub said_degraded: Option<String>,
 }
 
 /// A pod with the label `netwrangler.dev/gateway: enabled`.
@@ -67,11 +69,11 @@ pub struct RouteFact {
     pub spec: VipRouteSpec,
 }
 
-/// What a node's agent says of the gateways it knows: nothing, when it applies one, or why it refuses it.
+/// What a node's agent says of the gateways it knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFact {
     /// The node.
     pub node: String,
     /// By VipGateway.
-    pub says: BTreeMap<String, Option<String>>,
+    pub says: BTreeMap<String, GatewayOnNode>,
 }

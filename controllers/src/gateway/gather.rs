@@ -43,13 +43,15 @@ pub(crate) fn facts(objects: &Objects, manager: &str) -> Facts {
 
 fn gateway(gateway: &VipGateway) -> GatewayFact {
     let conditions = gateway.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let ready = conditions.iter().find(|condition| condition.type_ == names::CONDITION_READY);
+    let found = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
+    let degraded = found(names::CONDITION_DEGRADED).filter(|condition| condition.status == "True");
     GatewayFact {
         name: gateway.name_any(),
         uid: gateway.uid().unwrap_or_default(),
         generation: gateway.metadata.generation.unwrap_or_default(),
         spec: gateway.spec.clone(),
-        said: ready.map(|condition| condition.reason.clone()),
+        said: found(names::CONDITION_READY).map(|condition| condition.reason.clone()),
+        said_degraded: degraded.map(|condition| condition.message.clone()),
     }
 }
 
@@ -73,9 +75,7 @@ fn pod(pod: &Pod) -> PodFact {
 
 /// What an agent says in the annotation of its Lease; what cannot be read says nothing.
 fn agent(node: &str, text: &str) -> AgentFact {
-    let says: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
-    let says = says.into_iter().map(|(gateway, why)| (gateway, (!why.is_empty()).then_some(why)));
-    AgentFact { node: node.to_owned(), says: says.collect() }
+    AgentFact { node: node.to_owned(), says: serde_json::from_str(text).unwrap_or_default() }
 }
 
 #[cfg(test)]
@@ -100,10 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_applies_what_it_says_nothing_against() {
-        let read = agent("node-1", r#"{"a": "", "b": "overlaps eth0 192.0.2.2/24"}"#);
-        assert_eq!(read.says["a"], None);
-        assert_eq!(read.says["b"].as_deref(), Some("overlaps eth0 192.0.2.2/24"));
+    fn what_an_agent_says_is_read_and_nonsense_says_nothing() {
+        let text = r#"{"a": {"applied": "172.30.0.0/16"}, "b": {"refused": "overlaps eth0 192.0.2.2/24"}}"#;
+        let read = agent("node-1", text);
+        assert_eq!(read.says["a"].applied.as_deref(), Some("172.30.0.0/16"));
+        assert_eq!(read.says["b"].refused.as_deref(), Some("overlaps eth0 192.0.2.2/24"));
         assert!(agent("node-1", "nonsense").says.is_empty());
     }
 }

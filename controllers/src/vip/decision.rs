@@ -109,6 +109,8 @@ pub enum NoteKind {
     GatewayClosed,
     /// No node can apply a VipGateway.
     GatewayRefused,
+    /// Some node refuses a VipGateway or cannot reach its pods, or it is never used.
+    GatewayDegraded,
 }
 
 impl NoteKind {
@@ -124,6 +126,7 @@ impl NoteKind {
             Self::GatewayReady => "GatewayReady",
             Self::GatewayClosed => "GatewayClosed",
             Self::GatewayRefused => "GatewayRefused",
+            Self::GatewayDegraded => "GatewayDegraded",
         }
     }
 
@@ -136,7 +139,8 @@ impl NoteKind {
             | Self::VipConflict
             | Self::NetworkDisabled
             | Self::GatewayClosed
-            | Self::GatewayRefused => true,
+            | Self::GatewayRefused
+            | Self::GatewayDegraded => true,
         }
     }
 }

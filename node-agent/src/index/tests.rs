@@ -46,6 +46,9 @@ fn synced() -> Index {
     index.config(Change::Reset(vec![config(0x7f)]));
     assert!(!index.synced());
     index.node(Change::Reset(Vec::new()));
+    index.gateway(Change::Reset(Vec::new()));
+    assert!(!index.synced());
+    index.route(Change::Reset(Vec::new()));
     assert!(index.synced());
     index
 }

@@ -1,15 +1,16 @@
 //! One pass: observe, compile, diff, apply. A VIP that the kernel refuses is left out, so that the others are served.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use litek8s_kernel::KernelError;
-use litek8s_plan::{Facts, Observed, Op, Plan, compile, diff, recheck};
+use litek8s_plan::{Facts, Observed, Op, Plan, compile, diff, free_mark, recheck};
 use tokio::time::Instant;
 
 use super::{Cause, Owner};
+use crate::gateways;
 use crate::vips::Unusable;
 
 /// How long a VIP that the kernel refused is left out.
@@ -22,14 +23,16 @@ impl Owner {
         let Some((mut facts, unusable)) = self.in_force() else { return Ok(()) };
         let now = Instant::now();
         self.memory.excluded.retain(|_, (_, until)| *until > now);
+        self.memory.closed.retain(|_, (_, until)| *until > now);
         // A first look shows what somebody else did; what is left after a refusal is our own doing.
         let mut foreign = self.memory.settled && !cause.objects;
         let mut interruptions = 0;
         let (plan, observed, announced) = loop {
             let observed = self.kernel.observe().await.context("read the kernel")?;
             facts.interfaces.clone_from(&observed.interfaces);
-            facts.excluded =
-                self.memory.excluded.iter().map(|(vip, (error, _))| (vip.clone(), error.clone())).collect();
+            facts.excluded = errors(&self.memory.excluded);
+            facts.closed = errors(&self.memory.closed);
+            foreign &= !self.find_pods(&mut facts, &observed).await?;
             let plan = compile(&facts);
             let ops = diff(&plan.desired, &observed);
             self.log(&ops, std::mem::take(&mut foreign));
@@ -43,15 +46,17 @@ impl Owner {
                 continue;
             }
             let text = format!("{op}: {error}");
-            match vip_of(&op, &facts).filter(|vip| !self.memory.excluded.contains_key(*vip)) {
-                Some(vip) => {
-                    tracing::warn!(vip, error = text, "the kernel refuses a VIP");
-                    self.memory
-                        .excluded
-                        .insert(vip.to_owned(), (error_text(&error), Instant::now() + EXCLUSION));
-                }
-                None => anyhow::bail!(text),
+            let applied = |name: &str| plan.gateways.get(name).is_some_and(|found| found.refused.is_none());
+            let gateway = gateways::of_op(&op, &facts.gateways).filter(|(name, _)| applied(name));
+            let Some((name, pods)) = gateway.or_else(|| vip_of(&op, &facts).map(|vip| (vip, false))) else {
+                anyhow::bail!(text)
+            };
+            let left_out = if pods { &mut self.memory.closed } else { &mut self.memory.excluded };
+            let entry = (error_text(&error), Instant::now() + EXCLUSION);
+            if left_out.insert(name.to_owned(), entry).is_some() {
+                anyhow::bail!(text);
             }
+            tracing::warn!(name, error = text, "the kernel refuses a VIP or gateway");
         };
         if !std::mem::replace(&mut self.memory.rechecked, true) {
             for (op, error) in self.kernel.apply(&recheck(&plan.desired)).await.warnings {
@@ -65,6 +70,7 @@ impl Owner {
         if self.index.synced() {
             // Without its VIPs while it is cut off, so that a restart does not bring them back.
             self.state.save(&facts);
+            self.say(&facts, &plan);
             self.ready.ready();
         }
         self.metrics.vips.set(i64::try_from(plan.desired.addresses.len()).unwrap_or(i64::MAX));
@@ -84,6 +90,44 @@ impl Owner {
             return Some((facts, unusable));
         }
         self.last.clone().map(|facts| (facts, BTreeMap::new()))
+    }
+
+    /// Asks for the ways to the pods of gateways; whether one is another than before.
+    async fn find_pods(&mut self, facts: &mut Facts, observed: &Observed) -> anyhow::Result<bool> {
+        let pods: BTreeSet<IpAddr> =
+            facts.gateways.iter().flat_map(|gateway| &gateway.pods).map(|pod| pod.address).collect();
+        let ours = || observed.rules.iter().filter(|rule| rule.from.is_none());
+        let marks = ours().map(|rule| rule.mark).chain(facts.vips.iter().map(|vip| vip.mark)).collect();
+        let tables = ours().map(|rule| rule.table).collect();
+        let found = self.kernel.resolve(&pods, free_mark(facts.mask, &marks), &tables).await;
+        facts.hops = found.context("find the gateways' pods")?;
+        let moved = facts.hops != self.memory.hops;
+        if moved {
+            tracing::info!(ways = ?facts.hops, "the ways to gateway pods");
+        }
+        self.memory.hops.clone_from(&facts.hops);
+        Ok(moved)
+    }
+
+    /// Puts how the gateways stand into the Lease, and says of each what changed.
+    fn say(&mut self, facts: &Facts, plan: &Plan) {
+        let said = gateways::said(&facts.gateways, plan, &self.index.gateways().1);
+        let applied = plan.gateways.values().filter(|standing| standing.refused.is_none()).count();
+        self.metrics.gateways.set(i64::try_from(applied).unwrap_or(i64::MAX));
+        self.gateways.send_if_modified(|before| {
+            let differs = before.as_ref() != Some(&said);
+            if differs {
+                for (gateway, standing) in &plan.gateways {
+                    if let Some(why) = &standing.refused {
+                        tracing::error!(gateway, %why, "a gateway is refused on this node");
+                    } else if !standing.unusable.is_empty() {
+                        tracing::warn!(gateway, pods = ?standing.unusable, "pods of a gateway cannot be reached");
+                    }
+                }
+                *before = Some(said);
+            }
+            differs
+        });
     }
 
     fn log(&mut self, ops: &[Op], foreign: bool) {
@@ -203,6 +247,10 @@ fn vip_of<'a>(op: &Op, facts: &'a Facts) -> Option<&'a str> {
         Op::PromoteSecondaries(_) | Op::Nft(_) | Op::Forget(_) | Op::Announce { .. } => None,
     };
     vip.map(|vip| vip.name.as_str())
+}
+
+fn errors(left_out: &BTreeMap<String, (String, Instant)>) -> BTreeMap<String, String> {
+    left_out.iter().map(|(name, (error, _))| (name.clone(), error.clone())).collect()
 }
 
 fn error_text(error: &KernelError) -> String {

@@ -1,6 +1,6 @@
 //! The agent's own Lease, renewed every two seconds, and its watch over its neighbours, which the Lease reports.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,20 +46,30 @@ pub(super) struct Sight {
     alone: bool,
 }
 
+/// What the Lease says besides that the agent lives.
+pub(super) struct Says {
+    /// The watch over the neighbours.
+    pub(super) neighbours: watch::Receiver<Sight>,
+    /// How the gateways stand, once it is known.
+    pub(super) gateways: watch::Receiver<Option<String>>,
+}
+
 /// Renews the Lease, and at once when what it says changes. Ends when the API answers a node that was cut off: then
 /// everything is to be listed anew.
-pub(super) async fn keep_lease(
-    client: Client,
-    identity: Identity,
-    mut sight: watch::Receiver<Sight>,
-    events: mpsc::Sender<Event>,
-) {
+pub(super) async fn keep_lease(client: Client, identity: Identity, says: Says, events: mpsc::Sender<Event>) {
     let leases = Api::<Lease>::namespaced(client.clone(), &identity.agent_namespace);
     let mut failing = false;
     let (mut answered, mut cut_off) = (Instant::now(), false);
+    let Says { neighbours: mut sight, mut gateways } = says;
     loop {
         let sees = sight.borrow_and_update().clone();
-        let renewal = renew(&client, &leases, &identity, &sees.unreachable);
+        let list: Vec<&str> = sees.unreachable.iter().map(String::as_str).collect();
+        let mut annotations = BTreeMap::from([(names::ANNOTATION_UNREACHABLE.to_owned(), list.join(","))]);
+        // Until it is known what an agent before this one said stays.
+        if let Some(said) = gateways.borrow_and_update().clone() {
+            annotations.insert(names::ANNOTATION_GATEWAYS.to_owned(), said);
+        }
+        let renewal = renew(&client, &leases, &identity, annotations);
         let renewed = tokio::time::timeout(PATIENCE, renewal).await;
         let error = match renewed {
             Ok(Ok(())) => None,
@@ -86,6 +96,7 @@ pub(super) async fn keep_lease(
         tokio::select! {
             () = tokio::time::sleep(if failing { RETRY } else { RENEW }) => {}
             changed = sight.changed(), if !failing => if changed.is_err() { return },
+            changed = gateways.changed(), if !failing => if changed.is_err() { return },
         }
     }
 }
@@ -94,7 +105,7 @@ async fn renew(
     client: &Client,
     leases: &Api<Lease>,
     identity: &Identity,
-    unreachable: &BTreeSet<String>,
+    annotations: BTreeMap<String, String>,
 ) -> kube::Result<()> {
     let name = format!("{}{}", names::AGENT_LEASE_PREFIX, identity.name);
     let spec = LeaseSpec {
@@ -103,11 +114,8 @@ async fn renew(
         renew_time: Some(MicroTime(Timestamp::now())),
         ..LeaseSpec::default()
     };
-    let list: Vec<&str> = unreachable.iter().map(String::as_str).collect();
-    let says = [(names::ANNOTATION_UNREACHABLE.to_owned(), list.join(","))];
     let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    let body =
-        json!({"metadata": {"annotations": std::collections::BTreeMap::from(says.clone())}, "spec": spec});
+    let body = json!({"metadata": {"annotations": annotations}, "spec": spec});
     let patched = leases.patch(&name, &params, &Patch::Merge(&body)).await;
     if !matches!(&patched, Err(kube::Error::Api(status)) if status.code == 404) {
         return patched.map(drop);
@@ -124,7 +132,7 @@ async fn renew(
     let metadata = ObjectMeta {
         name: Some(name),
         namespace: Some(identity.agent_namespace.clone()),
-        annotations: Some(says.into()),
+        annotations: Some(annotations),
         owner_references: Some(vec![owner]),
         ..ObjectMeta::default()
     };

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
-use litek8s_crds::{VipAddress, VipConfig, VipNetwork, names};
+use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork, VipRoute, names};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -32,6 +32,8 @@ pub(super) fn spawn(tasks: &mut JoinSet<()>, client: &Client, node: &str, events
     }));
     tasks.spawn(watch(Api::<VipNetwork>::all(client.clone()), all(), events.clone(), Event::Network));
     tasks.spawn(watch(Api::<VipConfig>::all(client.clone()), all(), events.clone(), Event::Config));
+    tasks.spawn(watch(Api::<VipGateway>::all(client.clone()), all(), events.clone(), Event::Gateway));
+    tasks.spawn(watch(Api::<VipRoute>::all(client.clone()), all(), events.clone(), Event::Route));
     tasks.spawn(watch(Api::<Node>::all(client.clone()), all(), events.clone(), |change| {
         Event::Node(Box::new(change))
     }));

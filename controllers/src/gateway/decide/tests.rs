@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use litek8s_crds::{PodSelector, VipGatewaySpec};
+use litek8s_crds::{GatewayOnNode, PodSelector, VipGatewaySpec};
 
 use super::*;
 use crate::gateway::RouteFact;
@@ -19,6 +19,7 @@ fn gateway(name: &str, destination: &str, table: i64, priority: i64) -> GatewayF
             pod_selector: PodSelector { match_labels: BTreeMap::from([("app".into(), "edge".into())]) },
         },
         said: None,
+        said_degraded: None,
     }
 }
 
@@ -34,10 +35,24 @@ fn pod(name: &str, address: &str) -> PodFact {
     }
 }
 
+fn applied(destination: &str) -> GatewayOnNode {
+    GatewayOnNode { applied: Some(destination.into()), ..GatewayOnNode::default() }
+}
+
+fn refused(why: &str) -> GatewayOnNode {
+    GatewayOnNode { refused: Some(why.into()), ..GatewayOnNode::default() }
+}
+
+fn agent(node: &str, says: &[(&str, GatewayOnNode)]) -> AgentFact {
+    let says = says.iter().map(|(gateway, stands)| ((*gateway).into(), stands.clone()));
+    AgentFact { node: node.into(), says: says.collect() }
+}
+
 fn facts(pods: Vec<PodFact>) -> Facts {
     Facts {
         manager: "netwrangler".into(),
         gateways: vec![gateway("g", "172.30.0.0/16", 200, 100)],
+        agents: vec![agent("node-1", &[("g", applied("172.30.0.0/16")), ("six", applied("fd01::/64"))])],
         pods,
         ..Facts::default()
     }
@@ -192,12 +207,17 @@ fn a_gateway_behind_a_wider_one_with_a_lower_priority_is_shadowed() {
 #[test]
 fn what_the_agents_say_is_summed_up() {
     let mut facts = facts(vec![pod("a", "10.42.0.5")]);
-    let agent = |node: &str, says: &[(&str, Option<&str>)]| AgentFact {
-        node: node.into(),
-        says: says.iter().map(|(gateway, why)| ((*gateway).into(), why.map(str::to_owned))).collect(),
-    };
-    facts.agents = vec![agent("node-1", &[("g", None)]), agent("node-2", &[("g", Some("overlaps eth0"))])];
-    let report = decide(&facts, &BTreeMap::new()).reports.remove(0);
+    facts.agents = vec![
+        agent("node-1", &[("g", applied("172.30.0.0/16"))]),
+        agent("node-2", &[("g", refused("overlaps eth0"))]),
+    ];
+    let decision = decide(&facts, &BTreeMap::new());
+    let told: Vec<&str> = decision.notes.iter().map(|note| note.message.as_str()).collect();
+    assert_eq!(told, ["172.30.0.0/16: RefusedOnNodes: node-2: overlaps eth0"]);
+    assert!(decide(&facts, &decision.said).notes.is_empty(), "an Event is told once");
+    facts.gateways[0].said_degraded = Some("node-2: overlaps eth0".into());
+    assert!(decide(&facts, &BTreeMap::new()).notes.is_empty(), "also after a restart");
+    let report = decision.reports[0].clone();
     assert_eq!((report.nodes, report.accepted.good), ((1, 2), true));
     assert_eq!(
         (report.degraded.reason.as_str(), report.degraded.message.as_str()),
@@ -206,6 +226,42 @@ fn what_the_agents_say_is_summed_up() {
     facts.agents.remove(0);
     let report = decide(&facts, &BTreeMap::new()).reports.remove(0);
     assert_eq!((report.accepted.reason.as_str(), report.ready.good), ("RefusedEverywhere", false));
+}
+
+#[test]
+fn a_pod_leads_there_only_when_its_own_node_applies_the_gateway() {
+    let mut facts = facts(vec![pod("a", "10.42.0.5")]);
+    settle(&mut facts);
+    assert_eq!(facts.routes.len(), 1);
+    for stands in [None, Some(refused("overlaps eth0")), Some(applied("172.29.0.0/16"))] {
+        let says: Vec<(&str, GatewayOnNode)> = stands.into_iter().map(|stands| ("g", stands)).collect();
+        facts.agents = vec![agent("node-1", &says), agent("node-2", &[("g", applied("172.30.0.0/16"))])];
+        let decision = decide(&facts, &BTreeMap::new());
+        assert!(matches!(&decision.actions[..], [Action::Delete { .. }]), "{decision}");
+        let ready = &decision.reports[0].ready;
+        assert_eq!((ready.reason.as_str(), ready.good), ("NoPod", false));
+        assert!(
+            ready.message.ends_with("edge/a: node node-1 does not apply the gateway"),
+            "{}",
+            ready.message
+        );
+    }
+}
+
+#[test]
+fn pods_that_a_node_cannot_reach_are_named() {
+    let mut facts = facts(vec![pod("a", "10.42.0.5")]);
+    let unusable = GatewayOnNode {
+        unusable: vec!["pod edge/a (10.42.0.5): no route".into()],
+        ..applied("172.30.0.0/16")
+    };
+    facts.agents.push(agent("node-2", &[("g", unusable)]));
+    let report = decide(&facts, &BTreeMap::new()).reports.remove(0);
+    assert_eq!((report.nodes, report.ready.good), ((2, 2), true));
+    assert_eq!(
+        (report.degraded.reason.as_str(), report.degraded.message.as_str()),
+        ("PodsUnusable", "node-2: pod edge/a (10.42.0.5): no route")
+    );
 }
 
 #[test]

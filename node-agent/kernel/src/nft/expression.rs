@@ -372,7 +372,13 @@ impl Reader {
         let random = data.be32(7)? & FULLY_RANDOM != 0;
         match self.held.remove(&word(data.be32(3)?))? {
             Held::Mapped(key, map) if source && random => Some(Step::Ended(Rule::Snat(key, map))),
-            _ => None,
+            Held::Mapped(..)
+            | Held::Field(_)
+            | Held::Protocol
+            | Held::Transport
+            | Held::IcmpType
+            | Held::Mark
+            | Held::Changed(..) => None,
         }
     }
 }
