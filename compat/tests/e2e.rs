@@ -12,6 +12,8 @@ mod dev_cluster;
 mod durability;
 #[path = "e2e/egress.rs"]
 mod egress;
+#[path = "e2e/egress_required.rs"]
+mod egress_required;
 #[path = "e2e/gateways.rs"]
 mod gateways;
 #[path = "e2e/hand_over.rs"]

@@ -20,6 +20,7 @@ mod release;
 mod allocate;
 mod board;
 mod egress;
+mod guard;
 mod memory;
 mod quota;
 mod rebalance;

@@ -22,6 +22,8 @@ mod vip_config;
 #[allow(unreachable_pub, reason = "the schema derive repeats the type inside a function")]
 mod vip_gateway;
 #[allow(unreachable_pub, reason = "the schema derive repeats the type inside a function")]
+mod vip_guard;
+#[allow(unreachable_pub, reason = "the schema derive repeats the type inside a function")]
 mod vip_network;
 #[allow(unreachable_pub, reason = "the schema derive repeats the type inside a function")]
 mod vip_route;
@@ -37,5 +39,6 @@ pub use vip_config::{
     default_withdraw_delay_seconds,
 };
 pub use vip_gateway::{PodSelector, VipGateway, VipGatewaySpec, VipGatewayStatus};
+pub use vip_guard::{VipGuard, VipGuardSpec};
 pub use vip_network::{NodeInterface, VipNetwork, VipNetworkSpec, VipNetworkStatus};
 pub use vip_route::{VipRoute, VipRoutePod, VipRouteSpec};

@@ -8,7 +8,8 @@ pub const CONFIG_NAME: &str = "default";
 
 /// Label of a Service: `enabled` opts it in to VIPs.
 pub const LABEL_INGRESS: &str = "netwrangler.dev/ingress";
-/// Label of a Service: `enabled` lets its endpoints leave with the VIP as source.
+/// Label of a Service: `enabled` lets its endpoints leave with the VIP as source; with [`REQUIRED`] they have no other way
+/// out of the cluster.
 pub const LABEL_EGRESS: &str = "netwrangler.dev/egress";
 /// Label of a Pod: `enabled` lets a VipGateway select it.
 pub const LABEL_GATEWAY: &str = "netwrangler.dev/gateway";
@@ -29,6 +30,8 @@ pub const LABEL_NODE_EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-
 
 /// The value that turns a label's feature on.
 pub const ENABLED: &str = "enabled";
+/// The value of [`LABEL_EGRESS`] that turns it on and leaves no other way.
+pub const REQUIRED: &str = "required";
 
 /// Annotation of a Service of type LoadBalancer: its VIPs, separated by commas.
 pub const ANNOTATION_ADDRESSES: &str = "netwrangler.dev/addresses";

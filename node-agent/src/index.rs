@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use litek8s_crds::{VipAddress, VipConfig, VipConfigSpec, VipGateway, VipNetwork, VipRoute, names};
+use litek8s_crds::{VipAddress, VipConfig, VipConfigSpec, VipGateway, VipGuard, VipNetwork, VipRoute, names};
 use litek8s_plan::{Facts, Gateway};
 
 use crate::gateways;
@@ -36,6 +36,7 @@ pub(crate) struct Index {
     nodes: Option<BTreeMap<String, BTreeSet<Ipv4Addr>>>,
     gateways: Option<BTreeMap<String, VipGateway>>,
     routes: Option<BTreeMap<String, VipRoute>>,
+    guards: Option<BTreeMap<String, VipGuard>>,
     /// Where the API server was found last.
     api_servers: BTreeSet<IpAddr>,
 }
@@ -53,6 +54,7 @@ impl Index {
             && self.nodes.is_some()
             && self.gateways.is_some()
             && self.routes.is_some()
+            && self.guards.is_some()
     }
 
     /// VipAddresses; those of other nodes, which a watch without a selector shows, are passed over.
@@ -152,6 +154,10 @@ impl Index {
         keep(&mut self.routes, change);
     }
 
+    pub(crate) fn guard(&mut self, change: Change<VipGuard>) {
+        keep(&mut self.guards, change);
+    }
+
     /// Where the API server is. One whose name is not found at the moment is where it was.
     pub(crate) fn api_servers(&mut self, found: BTreeSet<IpAddr>) {
         if !found.is_empty() {
@@ -185,6 +191,9 @@ impl Index {
         let nodes: BTreeSet<Ipv4Addr> = others.chain(self.own).collect();
         facts.node_addresses = nodes.into_iter().collect();
         facts.gateways = self.gateways().0;
+        let guard = self.guards.as_ref().and_then(|guards| guards.get(&self.node));
+        let pods = guard.into_iter().flat_map(|guard| &guard.spec.pods);
+        facts.guarded = pods.filter_map(|pod| pod.address.parse().ok()).collect();
         facts.api_servers.clone_from(&self.api_servers);
         for (key, address) in self.addresses() {
             let network = &address.spec.network;

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork, VipRoute};
+use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipGuard, VipNetwork, VipRoute};
 use litek8s_daemon::serve::Readiness;
 use litek8s_kernel::{Kernel, Monitor, Notice};
 use litek8s_plan::{Facts, NextHop};
@@ -46,6 +46,7 @@ pub(crate) enum Event {
     Node(Box<Change<Node>>),
     Gateway(Change<VipGateway>),
     Route(Change<VipRoute>),
+    Guard(Change<VipGuard>),
     /// Where the API server is.
     ApiServers(BTreeSet<IpAddr>),
     /// The API answers again after it did not: others may have held our addresses meanwhile.
@@ -173,6 +174,11 @@ impl Owner {
             Event::Node(change) => self.index.node(*change),
             Event::Gateway(change) => self.index.gateway(change),
             Event::Route(change) => self.index.route(change),
+            Event::Guard(change) => {
+                self.index.guard(change);
+                // A pod may be sending already.
+                return SETTLE_MOVES;
+            }
             Event::ApiServers(found) => self.index.api_servers(found),
             Event::CutOff => {
                 tracing::warn!("this node is cut off: its VIPs are taken down until the API lists them anew");

@@ -3,10 +3,11 @@
 use litek8s_machinery::decode::{Limits, from_yaml};
 use litek8s_machinery::resource::custom;
 
-const DEFINITIONS: [&[u8]; 5] = [
+const DEFINITIONS: [&[u8]; 6] = [
     include_bytes!("../../../crds/manifests/vipaddresses.netwrangler.dev.yaml"),
     include_bytes!("../../../crds/manifests/vipconfigs.netwrangler.dev.yaml"),
     include_bytes!("../../../crds/manifests/vipgateways.netwrangler.dev.yaml"),
+    include_bytes!("../../../crds/manifests/vipguards.netwrangler.dev.yaml"),
     include_bytes!("../../../crds/manifests/vipnetworks.netwrangler.dev.yaml"),
     include_bytes!("../../../crds/manifests/viproutes.netwrangler.dev.yaml"),
 ];

@@ -214,6 +214,7 @@ async fn api_resources_lists_built_in_and_custom_kinds() -> Result<()> {
         "vipnetworks",
         "vipgateways",
         "viproutes",
+        "vipguards",
         "vipaddresses",
     ] {
         let found = resources.lines().any(|line| line.split_whitespace().next() == Some(name));

@@ -48,7 +48,9 @@ pub fn decide(facts: &Facts, said: &BTreeMap<String, String>) -> Decision {
         }
         let report = report(facts, gateway, &judged, &terms, &pods);
         let before = said.get(&gateway.uid).or(gateway.said.as_ref());
-        if before != Some(&report.ready.reason) && !(before.is_none() && !pods.leading.is_empty()) {
+        // What works from the start is no news.
+        let news = before.is_some() || pods.leading.is_empty();
+        if news && before != Some(&report.ready.reason) {
             decision.notes.push(note(gateway, &report));
         }
         decision.said.insert(gateway.uid.clone(), report.ready.reason.clone());

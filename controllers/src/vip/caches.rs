@@ -11,7 +11,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
-use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork};
+use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipGuard, VipNetwork};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,7 @@ pub(crate) struct Caches {
     configs: Store<VipConfig>,
     networks: Store<VipNetwork>,
     gateways: Store<VipGateway>,
+    guards: Store<VipGuard>,
     addresses: Store<VipAddress>,
     heard: Arc<Mutex<Heard>>,
     changed: Arc<Notify>,
@@ -51,6 +52,7 @@ impl Caches {
             configs: start.watch(),
             networks: start.watch(),
             gateways: start.watch(),
+            guards: start.watch(),
             addresses: start.watch_for(gather::let_go),
             heard: start.listen(),
             changed,
@@ -66,6 +68,7 @@ impl Caches {
         self.configs.wait_until_ready().await?;
         self.networks.wait_until_ready().await?;
         self.gateways.wait_until_ready().await?;
+        self.guards.wait_until_ready().await?;
         self.addresses.wait_until_ready().await?;
         Ok(())
     }
@@ -89,6 +92,7 @@ impl Caches {
             configs: self.configs.state(),
             networks: self.networks.state(),
             gateways: self.gateways.state(),
+            guards: self.guards.state(),
             addresses: self.addresses.state(),
             leases: self.heard.lock().unwrap_or_else(PoisonError::into_inner).facts(),
         }

@@ -11,6 +11,7 @@ use super::decision::{Action, Decision, Note, NoteKind, Subject};
 use super::egress::{self, Exit};
 use super::endpoints;
 use super::facts::{AddressFact, Facts, ServiceFact};
+use super::guard;
 use super::marks::{Ledger, Slot, Slots};
 use super::memory::Memory;
 use super::names;
@@ -53,7 +54,8 @@ pub fn decide(facts: &Facts, memory: &Memory) -> Decision {
     let releases = release::decide(facts, memory, &mut next);
     let changes = changes::compare(facts, &tables, &releases.gone, &mut next);
     let Changes { actions: changed, stay } = changes;
-    let mut actions = releases.actions;
+    let mut actions = guard::changes(facts);
+    actions.extend(releases.actions);
     actions.extend(changed);
     actions.extend(mappings(facts, &tables, &stay));
     let mut decision = Decision {

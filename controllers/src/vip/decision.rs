@@ -64,6 +64,13 @@ pub enum Action {
         /// The Event once it is made.
         note: Note,
     },
+    /// Tell a node which of its pods may not leave without a VIP; none takes what it was told back.
+    Guard {
+        /// The node.
+        node: String,
+        /// The pods.
+        pods: Vec<VipEndpoint>,
+    },
     /// Set the pods that leave with a VIP.
     Map {
         /// The VipAddress's namespace.
@@ -179,6 +186,10 @@ impl fmt::Display for Action {
                     spec.routing_priority,
                     note.message
                 )
+            }
+            Self::Guard { node, pods } => {
+                write!(formatter, "guard on {node}:")?;
+                pods.iter().try_for_each(|pod| write!(formatter, " {}", pod.address))
             }
             Self::Map { namespace, name, endpoints, .. } => {
                 write!(formatter, "map {namespace}/{name}:")?;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
-use litek8s_crds::{VipAddress, VipConfig, VipNetwork, names};
+use litek8s_crds::{VipAddress, VipConfig, VipEndpoint, VipGuard, VipNetwork, names};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -57,7 +57,10 @@ impl Executor {
         now: Timestamp,
     ) -> usize {
         let mut failed = 0;
-        let deletions = |action: &&Action| matches!(action, Action::Delete { .. } | Action::Release { .. });
+        // A pod is guarded before it loses its VIP.
+        let deletions = |action: &&Action| {
+            matches!(action, Action::Guard { .. } | Action::Delete { .. } | Action::Release { .. })
+        };
         let (first, then): (Vec<&Action>, Vec<&Action>) = decision.actions.iter().partition(deletions);
         for actions in [first, then] {
             let makes = |action: &&Action| matches!(action, Action::Create { .. });
@@ -97,6 +100,7 @@ impl Executor {
                 })
             }
             Action::Create { address, note } => self.create(address, note, now).await,
+            Action::Guard { node, pods } => self.guard(node, pods).await.map(|()| Written::Nothing),
             Action::Map { namespace, name, uid, endpoints } => {
                 let api: Api<VipAddress> = Api::namespaced(self.client.clone(), namespace);
                 let metadata = json!({ "namespace": namespace, "uid": uid });
@@ -154,6 +158,24 @@ impl Executor {
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Makes, changes or deletes the VipGuard of a node.
+    async fn guard(&self, node: &str, pods: &[VipEndpoint]) -> Result<(), kube::Error> {
+        let api: Api<VipGuard> = Api::all(self.client.clone());
+        if pods.is_empty() {
+            return match api.delete(node, &DeleteParams::default()).await {
+                Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+                other => other.map(drop),
+            };
+        }
+        let object = json!({
+            "apiVersion": VipGuard::api_version(&()), "kind": VipGuard::kind(&()),
+            "metadata": {"name": node, "labels": {(names::LABEL_MANAGED_BY): self.manager}},
+            "spec": {"count": pods.len(), "pods": pods},
+        });
+        let parameters = PatchParams::apply(&self.manager).force();
+        api.patch(node, &parameters, &Patch::Apply(&object)).await.map(drop)
     }
 
     /// Makes a VipAddress; one of its name that is there already will be seen.

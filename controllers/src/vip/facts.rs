@@ -23,6 +23,8 @@ pub struct Facts {
     pub nodes: Vec<NodeFact>,
     /// The Services that ask for VIPs.
     pub services: Vec<ServiceFact>,
+    /// What each node was told of its pods that may not leave without a VIP.
+    pub guards: Vec<GuardFact>,
     /// All VipAddresses, those of others too.
     pub addresses: Vec<AddressFact>,
     /// When a node may have been silent for too long.
@@ -87,10 +89,21 @@ pub struct ServiceFact {
     pub requested: Vec<String>,
     /// Whether its endpoints leave with a VIP as source.
     pub egress: bool,
+    /// Whether its endpoints have no way out but a VIP.
+    pub guarded: bool,
     /// What becomes of a VIP whose node has only terminating endpoints.
     pub terminating: Terminating,
     /// The entries of its EndpointSlices.
     pub endpoints: Vec<EndpointFact>,
+}
+
+/// A VipGuard of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuardFact {
+    /// The node.
+    pub node: String,
+    /// Its pods.
+    pub pods: Vec<VipEndpoint>,
 }
 
 /// What becomes of a VIP whose node has only terminating endpoints that still serve.

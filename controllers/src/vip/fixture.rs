@@ -8,7 +8,7 @@ use litek8s_crds::{VipAddressSpec, VipConfigSpec, VipNetworkSpec, VipService};
 use super::decide::decide;
 use super::decision::{Action, Decision};
 use super::facts::{
-    AddressFact, ConfigFact, EndpointFact, Facts, NetworkFact, NodeFact, ServiceFact, Terminating,
+    AddressFact, ConfigFact, EndpointFact, Facts, GuardFact, NetworkFact, NodeFact, ServiceFact, Terminating,
 };
 use super::memory::Memory;
 
@@ -27,6 +27,7 @@ pub(crate) fn facts() -> Facts {
         gateway_tables: Default::default(),
         nodes: ["a", "b", "c", "d"].map(node).into(),
         services: Vec::new(),
+        guards: Vec::new(),
         addresses: Vec::new(),
         silence: None,
     }
@@ -102,6 +103,7 @@ pub(crate) fn service(name: &str, ips: &[&str], endpoints: &[(&str, u8)]) -> Ser
         created: at(10),
         requested: ips.iter().map(|ip| (*ip).to_owned()).collect(),
         egress: false,
+        guarded: false,
         terminating: Terminating::Keep,
         endpoints: all,
     }
@@ -175,6 +177,12 @@ pub(crate) fn execute(facts: &mut Facts, actions: &[Action]) {
                         .map(|owner| owner.uid.clone())
                         .collect(),
                 });
+            }
+            Action::Guard { node, pods } => {
+                facts.guards.retain(|guard| guard.node != *node);
+                if !pods.is_empty() {
+                    facts.guards.push(GuardFact { node: node.clone(), pods: pods.clone() });
+                }
             }
             Action::Map { uid, endpoints, .. } => {
                 for address in facts.addresses.iter_mut().filter(|address| address.uid == *uid) {

@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork, VipService, names};
+use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipGuard, VipNetwork, VipService, names};
 
 use super::cidr;
 use super::facts::{
-    AddressFact, ConfigFact, EndpointFact, Facts, NetworkFact, NodeFact, ServiceFact, Terminating,
+    AddressFact, ConfigFact, EndpointFact, Facts, GuardFact, NetworkFact, NodeFact, ServiceFact, Terminating,
 };
 
 use super::liveness::{self, LeaseFact, Life};
@@ -31,6 +31,7 @@ pub(crate) struct Objects {
     pub(crate) configs: Vec<Arc<VipConfig>>,
     pub(crate) networks: Vec<Arc<VipNetwork>>,
     pub(crate) gateways: Vec<Arc<VipGateway>>,
+    pub(crate) guards: Vec<Arc<VipGuard>>,
     pub(crate) addresses: Vec<Arc<VipAddress>>,
     pub(crate) leases: Vec<LeaseFact>,
 }
@@ -91,6 +92,12 @@ pub(crate) fn facts(objects: &Objects, manager: &str, now: Timestamp) -> Facts {
                 service(found, endpoints.remove(&key).unwrap_or_default())
             })
             .collect(),
+        guards: objects
+            .guards
+            .iter()
+            .filter(|guard| manages(&***guard, manager))
+            .map(|guard| GuardFact { node: guard.name_any(), pods: guard.spec.pods.clone() })
+            .collect(),
         addresses: objects.addresses.iter().map(|found| address(found, manager)).collect(),
     }
 }
@@ -105,6 +112,15 @@ fn created<K: kube::Resource>(object: &K) -> Timestamp {
 
 fn enabled(labels: &BTreeMap<String, String>, label: &str) -> bool {
     labels.get(label).is_some_and(|value| value == names::ENABLED)
+}
+
+/// Whether the endpoints of a Service have no way out but a VIP.
+fn required(service: &Service) -> bool {
+    service.labels().get(names::LABEL_EGRESS).is_some_and(|value| value == names::REQUIRED)
+}
+
+fn manages<K: kube::Resource>(object: &K, manager: &str) -> bool {
+    object.labels().get(names::LABEL_MANAGED_BY).is_some_and(|value| value == manager)
 }
 
 /// Whether a condition is there and true.
@@ -184,7 +200,8 @@ fn service(service: &Service, endpoints: Vec<EndpointFact>) -> ServiceFact {
         uid: service.uid().unwrap_or_default(),
         created: created(service),
         requested,
-        egress: enabled(service.labels(), names::LABEL_EGRESS),
+        egress: enabled(service.labels(), names::LABEL_EGRESS) || required(service),
+        guarded: required(service),
         terminating: if release { Terminating::Release } else { Terminating::Keep },
         endpoints,
     }
@@ -208,7 +225,6 @@ fn endpoint(endpoint: &Endpoint) -> Option<EndpointFact> {
 
 fn address(address: &VipAddress, manager: &str) -> AddressFact {
     let status = address.status.as_ref();
-    let manages = address.labels().get(names::LABEL_MANAGED_BY).is_some_and(|value| value == manager);
     let owners: BTreeSet<String> = address.owner_references().iter().map(|owner| owner.uid.clone()).collect();
     AddressFact {
         namespace: address.namespace().unwrap_or_default(),
@@ -223,7 +239,7 @@ fn address(address: &VipAddress, manager: &str) -> AddressFact {
                     && condition.reason == names::REASON_RELEASED
             })
         }),
-        managed: manages,
+        managed: manages(address, manager),
         spec: address.spec.clone(),
         endpoints: status.map(|status| status.endpoints.clone()).unwrap_or_default(),
         ready: status.is_some_and(|status| holds(&status.conditions, names::CONDITION_READY)),

@@ -67,7 +67,8 @@ impl VipMetrics {
             | NoteKind::NetworkDisabled
             | NoteKind::GatewayReady
             | NoteKind::GatewayClosed
-            | NoteKind::GatewayRefused => return,
+            | NoteKind::GatewayRefused
+            | NoteKind::GatewayDegraded => return,
         };
     }
 

@@ -13,6 +13,8 @@ mod announce;
 mod gateways;
 #[path = "namespaces/golden.rs"]
 mod golden;
+#[path = "namespaces/guard.rs"]
+mod guard;
 #[path = "namespaces/interrupted.rs"]
 mod interrupted;
 #[path = "namespaces/links.rs"]

@@ -3,6 +3,7 @@
 //! A VIP is either right or refused with a reason; one VIP's mistake never keeps the others from being programmed.
 
 mod gateway;
+mod guard;
 mod problem;
 mod table;
 

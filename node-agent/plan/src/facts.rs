@@ -29,6 +29,9 @@ pub struct Facts {
     /// The way to each gateway pod as the kernel has it now, or why there is none.
     #[serde(skip)]
     pub hops: BTreeMap<IpAddr, Result<NextHop, String>>,
+    /// Pods of this node that never leave with the node's address.
+    #[serde(default)]
+    pub guarded: BTreeSet<IpAddr>,
     /// The interfaces of this node, by name.
     #[serde(skip)]
     pub interfaces: BTreeMap<String, Interface>,

@@ -143,6 +143,10 @@ pub enum Rule {
     },
     /// `snat ip to … map @map fully-random`
     Snat(Vec<Selector>, String),
+    /// `meta l4proto tcp reject with tcp reset`
+    Reset,
+    /// `reject with icmpx admin-prohibited`
+    Prohibit,
     /// Read from the kernel and none of the above; never equal to one we want.
     Foreign,
 }
@@ -154,7 +158,7 @@ impl Rule {
             Self::InSet(_, set, _) | Self::Redirect(set, _) | Self::Lookup(_, set) | Self::Snat(_, set) => {
                 Some(set)
             }
-            Self::Always(_) | Self::SetMark { .. } | Self::Foreign => None,
+            Self::Always(_) | Self::SetMark { .. } | Self::Reset | Self::Prohibit | Self::Foreign => None,
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Objects in, gateways and what is said of them out.
+
 use serde_json::json;
 
 use super::*;

@@ -49,6 +49,7 @@ fn synced() -> Index {
     index.gateway(Change::Reset(Vec::new()));
     assert!(!index.synced());
     index.route(Change::Reset(Vec::new()));
+    index.guard(Change::Reset(Vec::new()));
     assert!(index.synced());
     index
 }

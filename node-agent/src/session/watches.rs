@@ -7,7 +7,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
-use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipNetwork, VipRoute, names};
+use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipGuard, VipNetwork, VipRoute, names};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -33,6 +33,8 @@ pub(super) fn spawn(tasks: &mut JoinSet<()>, client: &Client, node: &str, events
     tasks.spawn(watch(Api::<VipNetwork>::all(client.clone()), all(), events.clone(), Event::Network));
     tasks.spawn(watch(Api::<VipConfig>::all(client.clone()), all(), events.clone(), Event::Config));
     tasks.spawn(watch(Api::<VipGateway>::all(client.clone()), all(), events.clone(), Event::Gateway));
+    let own = all().fields(&format!("metadata.name={node}"));
+    tasks.spawn(watch(Api::<VipGuard>::all(client.clone()), own, events.clone(), Event::Guard));
     tasks.spawn(watch(Api::<VipRoute>::all(client.clone()), all(), events.clone(), Event::Route));
     tasks.spawn(watch(Api::<Node>::all(client.clone()), all(), events.clone(), |change| {
         Event::Node(Box::new(change))

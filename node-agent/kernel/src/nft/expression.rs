@@ -30,10 +30,16 @@ const DESTINATION_OFFSET: u32 = 16;
 const IPV4_PROTOCOL: u8 = 2;
 const TRANSPORT_HEADER: u32 = 2;
 const ICMP: u8 = 1;
+const TCP: u8 = 6;
 /// The type of an ICMP message that tells another router.
 const ICMP_REDIRECT: u8 = 5;
 /// `NF_NAT_RANGE_PROTO_RANDOM_FULLY`
 const FULLY_RANDOM: u32 = 0x10;
+
+/// `NFT_REJECT_TCP_RST`, `NFT_REJECT_ICMPX_UNREACH` and `NFT_REJECT_ICMPX_ADMIN_PROHIBITED`.
+const REJECT_RESET: u32 = 1;
+const REJECT_ICMPX: u32 = 2;
+const ICMPX_PROHIBITED: u8 = 3;
 
 /// Writes the rule's expressions into `NFTA_RULE_EXPRESSIONS`.
 pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
@@ -76,6 +82,12 @@ pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
                 writer.be32(7, FULLY_RANDOM);
             });
         }
+        Rule::Reset => {
+            load_meta(writer, META_TRANSPORT, FIRST);
+            equal(writer, TCP);
+            reject(writer, REJECT_RESET, 0);
+        }
+        Rule::Prohibit => reject(writer, REJECT_ICMPX, ICMPX_PROHIBITED),
         Rule::Foreign => {}
     }
 }
@@ -168,6 +180,13 @@ fn lookup(writer: &mut Writer, set: &str, register: Option<u32>) {
     });
 }
 
+fn reject(writer: &mut Writer, kind: u32, code: u8) {
+    expression(writer, "reject", |writer| {
+        writer.be32(1, kind);
+        writer.put(2, &[code]);
+    });
+}
+
 fn immediate(writer: &mut Writer, verdict: &Verdict) {
     expression(writer, "immediate", |writer| {
         writer.be32(1, VERDICT_REGISTER);
@@ -222,7 +241,7 @@ enum Held {
 
 /// Reads `NFTA_RULE_EXPRESSIONS` as one of our rules.
 pub(super) fn read_rule(expressions: Attributes<'_>) -> Rule {
-    let mut reader = Reader { held: BTreeMap::new(), icmp: None, in_set: None };
+    let mut reader = Reader { held: BTreeMap::new(), icmp: None, tcp: false, in_set: None };
     let mut rule = None;
     for (_, expression) in expressions {
         let expression = Attributes(expression);
@@ -250,6 +269,8 @@ struct Reader {
     held: BTreeMap<u32, Held>,
     /// Whether only ICMP passes here, and of that only redirects.
     icmp: Option<bool>,
+    /// Whether only TCP passes here.
+    tcp: bool,
     in_set: Option<(Selector, String)>,
 }
 
@@ -263,6 +284,7 @@ impl Reader {
                 match (self.held.get(&word(data.be32(1)?))?, value) {
                     (Held::Protocol, IPV4_PROTOCOL) => {}
                     (Held::Transport, ICMP) => self.icmp = Some(false),
+                    (Held::Transport, TCP) => self.tcp = true,
                     (Held::IcmpType, ICMP_REDIRECT) if self.icmp.is_some() => self.icmp = Some(true),
                     _ => return None,
                 }
@@ -289,6 +311,7 @@ impl Reader {
             "lookup" => return self.lookup(data),
             "immediate" => {
                 let verdict = read_verdict(data.nest(2)?)?;
+                (!self.tcp).then_some(())?;
                 return Some(Step::Ended(match (self.in_set.take(), self.icmp) {
                     (Some((selector, set)), None) => Rule::InSet(selector, set, verdict),
                     (Some((Selector::Destination, set)), Some(true)) => Rule::Redirect(set, verdict),
@@ -297,6 +320,15 @@ impl Reader {
                 }));
             }
             "nat" => return self.nat(data),
+            "reject" => {
+                let plain = self.in_set.is_none() && self.icmp.is_none();
+                let code = data.get(2).unwrap_or(&[0]);
+                return match (data.be32(1)?, code, self.tcp) {
+                    (REJECT_RESET, _, true) if plain => Some(Step::Ended(Rule::Reset)),
+                    (REJECT_ICMPX, &[ICMPX_PROHIBITED], false) if plain => Some(Step::Ended(Rule::Prohibit)),
+                    _ => None,
+                };
+            }
             _ => return None,
         }
         Some(Step::Going)

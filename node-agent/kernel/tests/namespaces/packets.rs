@@ -59,7 +59,7 @@ impl Network {
 }
 
 /// A server that tells every client the address it came from, and echoes after that.
-fn serve(place: &Scratch) -> SocketAddr {
+pub(crate) fn serve(place: &Scratch) -> SocketAddr {
     let listener = place.netns.run(|| TcpListener::bind("10.9.0.1:0").unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -76,7 +76,7 @@ fn serve(place: &Scratch) -> SocketAddr {
     address
 }
 
-fn connect(place: &Scratch, to: SocketAddr) -> (TcpStream, String) {
+pub(crate) fn connect(place: &Scratch, to: SocketAddr) -> (TcpStream, String) {
     let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(20)).unwrap();
     let mut stream = place.netns.run(connect).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -35,6 +35,7 @@ pub(super) fn table(facts: &Facts, accepted: &[Accepted<'_>], destinations: &[Ip
         let redirect = Rule::Redirect("cluster-networks".to_owned(), Verdict::Drop);
         table.chains.insert("filter-output".to_owned(), Chain { base: Some(LOCAL), rules: vec![redirect] });
     }
+    super::guard::add(&mut table, facts);
     for Accepted { vip, networks } in accepted {
         let chain = mark_chain(vip.mark);
         let rules = vec![Rule::SetMark { keep: !facts.mask, mark: vip.mark }, Rule::Always(Verdict::Accept)];

@@ -143,3 +143,30 @@ fn a_pod_behind_two_networks_has_one_vip_for_each_destination() {
     assert!(egress.iter().any(|line| line.starts_with("203.0.113.0/24") && line.contains("00000001")));
     assert_eq!(egress.iter().filter(|line| line.contains("00000001")).count(), 7);
 }
+
+#[test]
+fn guarded_pods_have_no_way_out_but_a_mark() {
+    let mut facts = golden_facts();
+    // A pod of the node's own network has the node's address: it is no pod to guard.
+    facts.guarded = ["10.42.0.5", "10.42.0.6", "192.0.2.1", "fd00::5"].map(|pod| pod.parse().unwrap()).into();
+    let nft = compile(&facts).desired.nft.unwrap();
+    let pods: Vec<String> = nft.sets["guarded-pods"].elements.keys().map(|key| key[0].to_string()).collect();
+    assert_eq!(pods, ["10.42.0.5", "10.42.0.6"]);
+    let rules =
+        |chain: &str| -> Vec<String> { nft.chains[chain].rules.iter().map(ToString::to_string).collect() };
+    assert_eq!(
+        rules("filter-forward"),
+        [
+            "ip daddr @cluster-networks return",
+            "ct original ip daddr @gateway-destinations return",
+            "meta mark & 0x0000007f @vip-marks return",
+            "ct original ip saddr @guarded-pods goto guard",
+        ]
+    );
+    assert_eq!(
+        rules("guard"),
+        ["meta l4proto tcp reject with tcp reset", "reject with icmpx admin-prohibited"]
+    );
+    facts.guarded.clear();
+    assert!(!compile(&facts).desired.nft.unwrap().chains.contains_key("filter-forward"));
+}

@@ -77,6 +77,8 @@ impl fmt::Display for Rule {
                 write!(f, "meta mark set meta mark & {keep:#010x} | {mark:#010x}")
             }
             Self::Snat(key, map) => write!(f, "snat ip to {} map @{map} fully-random", joined(key)),
+            Self::Reset => f.write_str("meta l4proto tcp reject with tcp reset"),
+            Self::Prohibit => f.write_str("reject with icmpx admin-prohibited"),
             Self::Foreign => f.write_str("# not one of ours"),
         }
     }
