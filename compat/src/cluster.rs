@@ -1,7 +1,7 @@
 //! A dev cluster under test, with its kubectl.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -29,10 +29,23 @@ impl Cluster {
     /// # Errors
     /// When it does not come up, or `make tools` was not run.
     pub async fn up(name: &str, nodes: u8) -> Result<Self> {
+        Self::start_lab(name, nodes, true).await
+    }
+
+    /// Starts an API server and so many machines, with neither controllers nor agents: somebody else's cluster.
+    ///
+    /// # Errors
+    /// As [`Cluster::up`].
+    pub async fn without_suite(name: &str, machines: u8) -> Result<Self> {
+        Self::start_lab(name, machines, false).await
+    }
+
+    async fn start_lab(name: &str, nodes: u8, suite: bool) -> Result<Self> {
         // Another test of this process may have been first.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let program = litek8s()?;
-        let lab = Lab::up(LabOptions { name: name.to_owned(), nodes, program: program.clone() }).await?;
+        let lab =
+            Lab::up(LabOptions { name: name.to_owned(), nodes, program: program.clone(), suite }).await?;
         let kubectl = Kubectl::new(&lab.kubeconfig())?;
         Ok(Self { lab, kubectl, program })
     }
@@ -80,6 +93,11 @@ impl Cluster {
         let mut line = vec![program.as_str(), "dev", "request", "--timeout", "1000", url];
         line.extend(source.into_iter().flat_map(|source| ["--source", source]));
         Ok(self.run(from, &line)?.trim().to_owned())
+    }
+
+    /// The `litek8s` binary under test.
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     /// One HTTP request from the client behind the router.

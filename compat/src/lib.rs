@@ -6,6 +6,7 @@ mod counters;
 mod host;
 mod kubectl;
 mod observer;
+mod pod;
 mod traffic;
 mod wait;
 
@@ -15,5 +16,6 @@ pub use counters::Counters;
 pub use host::HostNetwork;
 pub use kubectl::{Finished, Kubectl, tool};
 pub use observer::{Answerers, Observer, Seen};
+pub use pod::Pod;
 pub use traffic::{Background, Traffic};
 pub use wait::{PATIENCE, eventually};

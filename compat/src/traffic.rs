@@ -24,6 +24,21 @@ impl Background {
         Ok(Self { child })
     }
 
+    /// Asks it to end (SIGTERM) and waits until it has.
+    ///
+    /// # Errors
+    /// When it is gone already, or ends with a failure.
+    pub fn terminate(mut self) -> Result<()> {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id())?);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
+        let status =
+            crate::eventually("the end of a process", || self.child.try_wait()?.context("it goes on"))?;
+        if !status.success() {
+            bail!("it ended with {status}");
+        }
+        Ok(())
+    }
+
     /// Ends it and gives what it printed.
     ///
     /// # Errors

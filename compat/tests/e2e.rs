@@ -2,6 +2,10 @@
 
 #[path = "e2e/bad_input.rs"]
 mod bad_input;
+#[path = "e2e/chart.rs"]
+mod chart;
+#[path = "e2e/chart_permissions.rs"]
+mod chart_permissions;
 #[path = "e2e/clients.rs"]
 mod clients;
 #[path = "e2e/crash.rs"]
@@ -18,6 +22,8 @@ mod egress_required;
 mod gateways;
 #[path = "e2e/hand_over.rs"]
 mod hand_over;
+#[path = "e2e/image.rs"]
+mod image;
 #[path = "e2e/kubectl_read.rs"]
 mod kubectl_read;
 #[path = "e2e/kubectl_write.rs"]

@@ -24,6 +24,9 @@ pub struct LabOptions {
     pub nodes: u8,
     /// The `litek8s` binary its processes run.
     pub program: PathBuf,
+    /// Whether the suite runs: the controllers beside the API server, an agent on every node. Without it the nodes are
+    /// machines that nobody registers.
+    pub suite: bool,
 }
 
 /// A running cluster. Dropping it removes everything of it.
@@ -47,6 +50,7 @@ impl Lab {
             nodes: options.nodes,
             program: options.program,
             kubeconfig_copy: None,
+            suite: options.suite,
             progress: Progress::quiet(),
         };
         // Made first, so that a failed start is cleaned up too.

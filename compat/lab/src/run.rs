@@ -19,6 +19,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<()> {
     match options.command {
         Command::Up { nodes, cluster, kubeconfig } => {
             let wanted = Wanted {
+                suite: true,
                 topology: Topology::new(cluster.name.clone(), nodes),
                 nodes,
                 program: std::env::current_exe().context("find this program")?,

@@ -21,6 +21,8 @@ pub(crate) struct Wanted {
     /// The `litek8s` binary.
     pub(crate) program: PathBuf,
     pub(crate) kubeconfig_copy: Option<PathBuf>,
+    /// Whether controllers and agents run.
+    pub(crate) suite: bool,
     pub(crate) progress: Progress,
 }
 
@@ -67,7 +69,9 @@ async fn bring_up(wanted: &Wanted, directory: &Directory) -> Result<State> {
         directory.save(&state)?;
     }
     start::start_server(wanted, directory, &mut state).await?;
-    start::start_agents(wanted, directory, &mut state).await?;
+    if wanted.suite {
+        start::start_agents(wanted, directory, &mut state).await?;
+    }
     state.phase = Phase::Up;
     directory.save(&state)?;
     Ok(state)
