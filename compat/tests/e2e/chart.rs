@@ -14,7 +14,7 @@ const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/samples");
 const METRICS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
 pub(super) const NAMESPACE: &str = "vips";
 const ADDRESSES: [&str; 4] = ["203.0.113.10", "203.0.113.11", "203.0.113.12", "203.0.113.13"];
-const DEFINITIONS: usize = 5;
+const DEFINITIONS: usize = 6;
 
 /// A cluster with the chart installed, and Helm for it.
 pub(super) async fn installed(name: &str, machines: u8, chart: &str) -> Result<(Cluster, Kubectl)> {

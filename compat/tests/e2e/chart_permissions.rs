@@ -58,6 +58,7 @@ async fn agents_and_controllers_may_do_what_they_need_and_nothing_else() -> Resu
         "list,watch netwrangler.dev/vipaddresses",
         "list,watch netwrangler.dev/vipconfigs",
         "list,watch netwrangler.dev/vipgateways",
+        "list,watch netwrangler.dev/vipguards",
         "list,watch netwrangler.dev/vipnetworks",
         "list,watch netwrangler.dev/viproutes",
         "patch netwrangler.dev/vipaddresses/status",
@@ -72,6 +73,7 @@ async fn agents_and_controllers_may_do_what_they_need_and_nothing_else() -> Resu
         "list,watch netwrangler.dev/vipgateways",
         "list,watch netwrangler.dev/vipnetworks",
         "list,watch,create,patch,delete netwrangler.dev/vipaddresses",
+        "list,watch,create,patch,delete netwrangler.dev/vipguards",
         "list,watch,create,delete netwrangler.dev/viproutes",
         "patch netwrangler.dev/vipaddresses/status",
         "patch netwrangler.dev/vipconfigs/status",
@@ -89,7 +91,7 @@ async fn agents_and_controllers_may_do_what_they_need_and_nothing_else() -> Resu
         "get,list,watch,create coordination.k8s.io/leases",
         "update coordination.k8s.io/leases netwrangler-controllers",
     ]);
-    for plural in ["vipaddresses", "vipconfigs", "vipgateways", "vipnetworks", "viproutes"] {
+    for plural in ["vipaddresses", "vipconfigs", "vipgateways", "vipguards", "vipnetworks", "viproutes"] {
         let name = format!("{plural}.netwrangler.dev");
         let line = format!("get,list,watch apiextensions.k8s.io/customresourcedefinitions {name}");
         controllers.extend(expected(&[&line]));
