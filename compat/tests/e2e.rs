@@ -32,6 +32,8 @@ mod kubectl_write;
 mod manifests;
 #[path = "e2e/node_death.rs"]
 mod node_death;
+#[path = "e2e/questions.rs"]
+mod questions;
 #[path = "e2e/repair.rs"]
 mod repair;
 #[path = "e2e/vips.rs"]

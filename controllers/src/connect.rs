@@ -1,10 +1,10 @@
 //! Clients of the Kubernetes API.
 
+use std::path::Path;
+
 use anyhow::Context;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-
-use crate::options::Options;
 
 /// The API of the same process: where, whom to trust, and the token that is bound to the leader's term.
 #[derive(Clone)]
@@ -35,8 +35,9 @@ fn token(token: &str) -> anyhow::Result<AuthInfo> {
     serde_json::from_value(serde_json::json!({ "token": token })).context("the token of the API")
 }
 
-pub(crate) async fn from_options(options: &Options) -> anyhow::Result<Client> {
-    let config = match &options.kubeconfig {
+/// By the file, or by what the environment has.
+pub(crate) async fn from_kubeconfig(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+    let config = match kubeconfig {
         Some(file) => {
             let kubeconfig =
                 Kubeconfig::read_from(file).with_context(|| format!("reading {}", file.display()))?;

@@ -8,6 +8,7 @@ mod options;
 mod run;
 
 pub mod gateway;
+pub mod inspect;
 pub mod vip;
 
 pub use connect::InProcess;

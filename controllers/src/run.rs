@@ -16,7 +16,7 @@ use crate::{gateway, install, vip};
 pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Result<()> {
     let settings = options.settings();
     ensure!(settings.vips || settings.gateways, "--vips false and --gateways false leave nothing to do");
-    let client = connect::from_options(&options).await?;
+    let client = connect::from_kubeconfig(options.kubeconfig.as_deref()).await?;
     let (registry, readiness) = (Metrics::default(), Readiness::new("the Lease was not read yet"));
     let metrics = ControllerMetrics::new(&registry);
     if let Some(address) = options.listen {

@@ -39,7 +39,7 @@ mod recorder;
 mod status;
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 
 pub(crate) use control::run;
 pub use decide::decide;
@@ -48,6 +48,8 @@ pub(crate) use execute::brief;
 pub use facts::{
     AddressFact, ConfigFact, EndpointFact, Facts, NetworkFact, NodeFact, ServiceFact, Terminating,
 };
+pub(crate) use gather::{Objects, facts};
+pub(crate) use liveness::LeaseFact;
 pub use memory::Memory;
 pub(crate) use metrics::VipMetrics;
 pub(crate) use names::label;

@@ -9,6 +9,7 @@
 #![allow(clippy::duplicated_attributes, reason = "every printer column has a type and a priority of its own")]
 
 mod definitions;
+mod finding;
 mod schema;
 
 pub mod names;
@@ -29,6 +30,7 @@ mod vip_network;
 mod vip_route;
 
 pub use definitions::definitions;
+pub use finding::Finding;
 pub use gateway_on_node::GatewayOnNode;
 pub use selector::{Operator, Requirement, Selector};
 pub use vip_address::{

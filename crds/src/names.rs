@@ -56,6 +56,11 @@ pub const ANNOTATION_UNREACHABLE: &str = "netwrangler.dev/unreachable";
 /// Annotation of an agent's Lease: a JSON object of the VipGateways it knows, each with how it stands on its node
 /// ([`GatewayOnNode`](crate::GatewayOnNode)).
 pub const ANNOTATION_GATEWAYS: &str = "netwrangler.dev/gateways";
+/// Annotation of an agent's Lease: a JSON object of the VipNetworks that its node cannot serve, each with a
+/// [`Finding`](crate::Finding).
+pub const ANNOTATION_NETWORKS: &str = "netwrangler.dev/networks";
+/// Annotation of an agent's Lease: a JSON list of [`Finding`](crate::Finding)s, what on its node somebody should look at.
+pub const ANNOTATION_FINDINGS: &str = "netwrangler.dev/findings";
 
 /// The manager name unless the environment variable `NETWRANGLER_MANAGER_NAME` sets another.
 pub const DEFAULT_MANAGER: &str = "netwrangler";

@@ -76,6 +76,14 @@ pub struct VipNetworkSpec {
     pub node_interfaces: Vec<NodeInterface>,
 }
 
+impl VipNetworkSpec {
+    /// The interface of the network on a node.
+    pub fn interface_on(&self, node: &str) -> &str {
+        let own = self.node_interfaces.iter().find(|own| own.node_name == node);
+        own.map_or(&self.interface, |own| &own.interface)
+    }
+}
+
 /// The interface of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -95,7 +103,8 @@ pub struct VipNetworkStatus {
     /// The metadata.generation that was judged last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Accepted` (the specification can be used) and `Ready` (VIPs are placed on it).
+    /// `Accepted` (the specification can be used), `Ready` (VIPs are placed on it) and `Degraded` (nodes that should be
+    /// on it cannot serve it).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -35,8 +35,23 @@ pub(crate) enum Command {
     Controllers(litek8s_controllers::Options),
     /// A throw-away cluster of several nodes on this machine
     Dev(litek8s_lab::Options),
+    /// Questions about virtual IPs: why, what if, what is wrong
+    #[command(subcommand)]
+    Vip(Vip),
     /// Print the version
     Version,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Vip {
+    /// Say where each address of a Service is and why
+    Explain(litek8s_controllers::inspect::Explain),
+    /// Say what a drain of a node would move
+    Drain(litek8s_controllers::inspect::Drain),
+    /// Say what is wrong or worth a look, on all nodes
+    Doctor(litek8s_controllers::inspect::Doctor),
+    /// Compare what this machine should hold as a node with what its kernel holds
+    Diff(litek8s_node_agent::DiffOptions),
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, Vip};
 
 /// A write's objects are made on one thread and freed on another, which this allocator is good at: it takes a fifth of
 /// the processor time of a write away.
@@ -49,6 +49,10 @@ fn start(cli: Cli) -> anyhow::Result<()> {
             Command::Agent(options) => litek8s_node_agent::run(options, shutdown).await,
             Command::Controllers(options) => litek8s_controllers::run(options, shutdown).await,
             Command::Dev(options) => litek8s_lab::run(options, shutdown).await,
+            Command::Vip(Vip::Explain(options)) => litek8s_controllers::inspect::explain(options).await,
+            Command::Vip(Vip::Drain(options)) => litek8s_controllers::inspect::drain(options).await,
+            Command::Vip(Vip::Doctor(options)) => litek8s_controllers::inspect::doctor(options).await,
+            Command::Vip(Vip::Diff(options)) => litek8s_node_agent::diff(options).await,
             Command::Version => {
                 println!("litek8s {} (Kubernetes {})", env!("CARGO_PKG_VERSION"), kubernetes());
                 Ok(())

@@ -9,8 +9,8 @@ use anyhow::Context;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-use crate::Options;
 use crate::credentials::Credentials;
+use crate::{DiffOptions, Options};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -37,6 +37,17 @@ impl Source {
             (_, _, Some(file)) => Ok(Self::Kubeconfig(file.clone())),
             _ if options.in_cluster => Ok(Self::InCluster),
             _ => anyhow::bail!("give --join with --token-file, --kubeconfig, or --in-cluster"),
+        }
+    }
+
+    /// As the agent that runs on this machine.
+    pub(crate) fn of_agent(options: &DiffOptions) -> anyhow::Result<Self> {
+        match (&options.join, &options.token_file, &options.kubeconfig) {
+            (Some(server), Some(token), _) => {
+                Ok(Self::Joined(Credentials::new(server, token, &options.node, &options.state_dir)?))
+            }
+            (_, _, Some(file)) => Ok(Self::Kubeconfig(file.clone())),
+            _ => anyhow::bail!("give --join with --token-file, or --kubeconfig"),
         }
     }
 

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use litek8s_crds::{VipAddress, VipConfig, VipConfigSpec, VipGateway, VipGuard, VipNetwork, VipRoute, names};
+use litek8s_crds::{
+    VipAddress, VipConfig, VipConfigSpec, VipGateway, VipGuard, VipNetwork, VipNetworkSpec, VipRoute, names,
+};
 use litek8s_plan::{Facts, Gateway};
 
 use crate::gateways;
@@ -31,7 +33,7 @@ pub(crate) struct Index {
     addresses: Option<BTreeMap<String, VipAddress>>,
     /// This node's VipAddresses that are being deleted and wait for it to let go.
     leaving: BTreeMap<String, VipAddress>,
-    networks: Option<BTreeSet<String>>,
+    networks: Option<BTreeMap<String, VipNetworkSpec>>,
     config: Option<Option<VipConfigSpec>>,
     nodes: Option<BTreeMap<String, BTreeSet<Ipv4Addr>>>,
     gateways: Option<BTreeMap<String, VipGateway>>,
@@ -39,6 +41,8 @@ pub(crate) struct Index {
     guards: Option<BTreeMap<String, VipGuard>>,
     /// Where the API server was found last.
     api_servers: BTreeSet<IpAddr>,
+    /// This node's labels.
+    labels: BTreeMap<String, String>,
 }
 
 impl Index {
@@ -105,9 +109,12 @@ impl Index {
 
     pub(crate) fn network(&mut self, change: Change<VipNetwork>) {
         match change {
-            Change::Reset(all) => self.networks = Some(all.iter().map(ResourceExt::name_any).collect()),
+            Change::Reset(all) => {
+                self.networks =
+                    Some(all.into_iter().map(|network| (network.name_any(), network.spec)).collect());
+            }
             Change::Apply(network) => {
-                self.networks.get_or_insert_default().insert(network.name_any());
+                self.networks.get_or_insert_default().insert(network.name_any(), network.spec);
             }
             Change::Delete(network) => {
                 self.networks.get_or_insert_default().remove(&network.name_any());
@@ -133,6 +140,15 @@ impl Index {
     }
 
     pub(crate) fn node(&mut self, change: Change<Node>) {
+        let own = |node: &&Node| node.name_any() == self.node;
+        let seen = match &change {
+            Change::Reset(all) => all.iter().find(own),
+            Change::Apply(node) => Some(node).filter(own),
+            Change::Delete(_) => None,
+        };
+        if let Some(labels) = seen.map(|node| node.labels().clone()) {
+            self.labels = labels;
+        }
         match change {
             Change::Reset(all) => {
                 self.nodes = Some(all.iter().map(|node| (node.name_any(), addresses_of(node))).collect());
@@ -172,6 +188,14 @@ impl Index {
         gateways::read(self.gateways.iter().flat_map(BTreeMap::values), routes, &self.node)
     }
 
+    /// The VipNetworks that this node is on, each with its interface here.
+    pub(crate) fn interfaces(&self) -> BTreeMap<&str, &str> {
+        let here = self.networks.iter().flatten().filter(|(_, spec)| {
+            spec.node_selector.as_ref().is_none_or(|selector| selector.matches(&self.labels))
+        });
+        here.map(|(name, spec)| (name.as_str(), spec.interface_on(&self.node))).collect()
+    }
+
     /// The VipAddresses of this node, by `namespace/name`.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (&String, &VipAddress)> {
         self.addresses.iter().flatten()
@@ -197,7 +221,7 @@ impl Index {
         facts.api_servers.clone_from(&self.api_servers);
         for (key, address) in self.addresses() {
             let network = &address.spec.network;
-            let read = if self.networks.as_ref().is_some_and(|networks| networks.contains(network)) {
+            let read = if self.networks.as_ref().is_some_and(|networks| networks.contains_key(network)) {
                 vips::read(address)
             } else {
                 Err(("NetworkMissing", format!("there is no VipNetwork {network}")))
@@ -227,7 +251,7 @@ fn keep<K: ResourceExt>(known: &mut Option<BTreeMap<String, K>>, change: Change<
     }
 }
 
-fn addresses_of(node: &Node) -> BTreeSet<Ipv4Addr> {
+pub(crate) fn addresses_of(node: &Node) -> BTreeSet<Ipv4Addr> {
     let addresses = node.status.iter().filter_map(|status| status.addresses.as_ref()).flatten();
     addresses
         .filter(|address| address.type_ == "InternalIP")

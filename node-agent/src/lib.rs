@@ -6,6 +6,7 @@
 //! ```
 //! One task owns all state. Its exit leaves traffic running; [`cleanup`] is the only way anything is removed for good.
 
+mod diff;
 mod options;
 mod run;
 
@@ -21,8 +22,10 @@ mod owner;
 mod standing;
 mod state;
 
+mod fitness;
 mod metrics;
 mod neighbours;
 
-pub use options::Options;
+pub use diff::diff;
+pub use options::{DiffOptions, Options};
 pub use run::{cleanup, run};

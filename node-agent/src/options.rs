@@ -41,6 +41,26 @@ pub struct Options {
     pub cleanup: bool,
 }
 
+/// Flags of `litek8s vip diff`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(group(clap::ArgGroup::new("server").required(true).args(["join", "kubeconfig"])))]
+pub struct DiffOptions {
+    /// The node, which is this machine
+    pub node: String,
+    /// The API server, with the credentials that the agent keeps in its state directory
+    #[arg(long, value_name = "URL", requires = "token_file")]
+    pub join: Option<String>,
+    /// The file with the agent token (mode 0600)
+    #[arg(long, value_name = "FILE", env = "LITEK8S_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Use this kubeconfig instead
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Where the agent keeps its certificate
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/litek8s/agent")]
+    pub state_dir: PathBuf,
+}
+
 impl Options {
     /// The node's name: as given, or the host's in lower case.
     ///

@@ -5,6 +5,8 @@
 mod pass;
 mod report;
 
+pub(crate) use pass::find_pods;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -19,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::fitness::Says;
 use crate::index::{Change, Index};
 use crate::metrics::AgentMetrics;
 use crate::session::Outgoing;
@@ -72,8 +75,8 @@ pub(crate) struct Owner {
     pub(crate) metrics: AgentMetrics,
     pub(crate) ready: Readiness,
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
-    /// How the gateways stand, for the Lease; nothing until that is known.
-    pub(crate) gateways: watch::Sender<Option<String>>,
+    /// What the agent's Lease says.
+    pub(crate) says: watch::Sender<Says>,
     /// What is in force until the objects are known: the last known state.
     pub(crate) last: Option<Facts>,
     pub(crate) memory: Memory,

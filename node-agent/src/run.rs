@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Options;
 use crate::connection::Source;
+use crate::fitness::Says;
 use crate::index::Index;
 use crate::metrics::AgentMetrics;
 use crate::owner::{Event, Memory, Owner};
@@ -61,7 +62,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let last = state.load();
     let (events, heard) = mpsc::channel(EVENTS);
     let (said, mut outgoing) = mpsc::channel(OUTGOING);
-    let (gateways, standing) = watch::channel(None);
+    let (says, lease) = watch::channel(Says::new());
     let owner = Owner {
         kernel,
         index: Index::new(&identity.name, identity.address),
@@ -69,7 +70,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         metrics: metrics.clone(),
         ready,
         outgoing: said,
-        gateways,
+        says,
         last,
         memory: Memory::default(),
     };
@@ -89,7 +90,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
                 }
                 let until = shutdown.child_token();
                 let renewal = tokio::spawn(end_for_renewal(source.clone(), until.clone()));
-                let said = session::Said { outgoing: &mut outgoing, gateways: &standing };
+                let said = session::Said { outgoing: &mut outgoing, lease: &lease };
                 session::run(client, &identity, &events, said, &metrics, &prober, until).await;
                 renewal.abort();
             }

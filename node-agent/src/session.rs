@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::fitness::Says;
 use crate::metrics::AgentMetrics;
 use crate::owner::Event;
 
@@ -59,8 +60,8 @@ pub(crate) struct Note {
 /// All that the owner has to say.
 pub(crate) struct Said<'a> {
     pub(crate) outgoing: &'a mut mpsc::Receiver<Outgoing>,
-    /// How the gateways stand, for the Lease.
-    pub(crate) gateways: &'a watch::Receiver<Option<String>>,
+    /// What the agent's Lease says.
+    pub(crate) lease: &'a watch::Receiver<Says>,
 }
 
 /// Runs until `until`.
@@ -76,10 +77,15 @@ pub(crate) async fn run(
     let mut tasks = JoinSet::new();
     watches::spawn(&mut tasks, &client, &identity.name, events);
     tasks.spawn(registration::keep(client.clone(), identity.clone(), metrics.clone(), events.clone()));
-    let (says, unreachable) = watch::channel(vigil::Sight::default());
-    let says_of = vigil::Says { neighbours: unreachable, gateways: said.gateways.clone() };
-    tasks.spawn(vigil::keep_lease(client.clone(), identity.clone(), says_of, events.clone()));
-    tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober.clone(), says));
+    let (sees, sight) = watch::channel(vigil::Sight::default());
+    let lease = vigil::LeaseKeeper {
+        client: client.clone(),
+        identity: identity.clone(),
+        sight,
+        says: said.lease.clone(),
+    };
+    tasks.spawn(lease.keep(events.clone()));
+    tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober.clone(), sees));
     let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
     tokio::select! {
         () = until.cancelled() => {}

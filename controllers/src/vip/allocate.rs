@@ -63,7 +63,11 @@ impl<'a> Allocator<'a> {
         if let Some(unfit) = &fact.unfit {
             return Some(format!("Node {node} {unfit}"));
         }
-        (!network.reaches(fact)).then(|| format!("Node {node} is not on VipNetwork {}", network.fact.name))
+        let name = &network.fact.name;
+        if !network.reaches(fact) {
+            return Some(format!("Node {node} is not on VipNetwork {name}"));
+        }
+        fact.unserved.get(name).map(|why| format!("Node {node} cannot serve VipNetwork {name}: {why}"))
     }
 
     /// Whether a node may get something new of a network.
@@ -169,9 +173,11 @@ impl<'a> Allocator<'a> {
     ) -> Result<Why, String> {
         let (Some(network), Some(rules)) = (claim.network, self.rules) else { return Ok(Why::Frozen) };
         if let Some(cause) = self.unfit(network, node) {
-            let silent = self.nodes.get(node).is_some_and(|fact| fact.silent);
-            let placeless = silent && !self.anybody(table, network);
-            return if placeless { Ok(Why::Leaving(None)) } else { Err(cause) };
+            // It may come back; elsewhere it would not be, either.
+            let passing = self.nodes.get(node).is_some_and(|fact| {
+                fact.silent || (fact.unfit.is_none() && fact.unserved.contains_key(&network.fact.name))
+            });
+            return if passing && !self.anybody(table, network) { Ok(Why::Stuck(cause)) } else { Err(cause) };
         }
         let presence = table.endpoints.nodes.get(node).copied().unwrap_or_default();
         if presence.ready > 0 {
@@ -238,7 +244,11 @@ impl<'a> Allocator<'a> {
                 presence.ready > 0 && self.nodes.get(node.as_str()).is_some_and(|node| node.unfit.is_none())
             });
             return Err(if ready {
-                Refusal::NoNodeForNetwork(network.fact.name.clone())
+                let unserved = table.endpoints.nodes.keys().filter_map(|node| {
+                    let why = self.nodes.get(node.as_str())?.unserved.get(&network.fact.name)?;
+                    Some(format!("{node}: {why}"))
+                });
+                Refusal::NoNodeForNetwork { network: network.fact.name.clone(), reasons: unserved.collect() }
             } else {
                 Refusal::NoReadyEndpoint(table.endpoints.nowhere)
             });

@@ -21,6 +21,8 @@ pub(crate) enum Why {
     Frozen,
     /// Its node has only terminating endpoints; it goes at this time unless they go before, or with no other node never.
     Leaving(Option<Timestamp>),
+    /// Its node cannot serve it for this reason, and no other node could.
+    Stuck(String),
     /// There is no endpoint at all; it is given up at this time.
     Bare(Timestamp),
     /// It had no place.

@@ -88,7 +88,7 @@ pub(crate) fn compare<'a>(
         let (Some(index), Some(slot)) = (place.index, place.slot) else { continue };
         let moved = match &place.why {
             Why::Moved { from, cause } => Some((from.clone(), cause.clone())),
-            Why::Kept | Why::Frozen | Why::Leaving(_) | Why::Bare(_) | Why::Assigned => None,
+            Why::Kept | Why::Frozen | Why::Leaving(_) | Why::Stuck(_) | Why::Bare(_) | Why::Assigned => None,
         };
         let intent = Intent {
             network: claim.network.map(|network| network.fact.name.clone()),
@@ -121,7 +121,7 @@ fn difference(facts: &Facts, service: &ServiceFact, claim: &Claim<'_>, place: &P
     if object.spec.node != place.node {
         return Some(match &place.why {
             Why::Moved { cause, .. } => format!("it moves to {}, {cause}", place.node),
-            Why::Kept | Why::Frozen | Why::Leaving(_) | Why::Bare(_) | Why::Assigned => {
+            Why::Kept | Why::Frozen | Why::Leaving(_) | Why::Stuck(_) | Why::Bare(_) | Why::Assigned => {
                 format!("it belongs on {}", place.node)
             }
         });

@@ -72,6 +72,8 @@ pub struct NodeFact {
     pub silent: bool,
     /// Whether its agent is silent while its VIPs may answer: it keeps what it has and takes nothing new.
     pub mute: bool,
+    /// The VipNetworks that its agent says it cannot serve, and why.
+    pub unserved: BTreeMap<String, String>,
     /// Its own addresses, which are never VIPs.
     pub addresses: Vec<IpAddr>,
 }

@@ -84,7 +84,7 @@ pub(crate) fn facts(objects: &Objects, manager: &str, now: Timestamp) -> Facts {
             .iter()
             .filter_map(|gateway| u32::try_from(gateway.spec.route_table).ok())
             .collect(),
-        nodes: objects.nodes.iter().map(|fact| node(fact, &lives)).collect(),
+        nodes: objects.nodes.iter().map(|fact| node(fact, &lives, &objects.leases)).collect(),
         silence,
         services: services
             .map(|found| {
@@ -138,7 +138,8 @@ fn network(network: &VipNetwork) -> NetworkFact {
     }
 }
 
-fn node(node: &Node, lives: &BTreeMap<String, Life>) -> NodeFact {
+fn node(node: &Node, lives: &BTreeMap<String, Life>, leases: &[LeaseFact]) -> NodeFact {
+    let lease = leases.iter().find(|lease| lease.node == node.name_any());
     let life = lives.get(&node.name_any());
     let status = node.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref());
@@ -173,6 +174,7 @@ fn node(node: &Node, lives: &BTreeMap<String, Life>) -> NodeFact {
         dead: dead.map(str::to_owned),
         silent: life == Some(&Life::Dead),
         mute: life == Some(&Life::Mute),
+        unserved: lease.map(|lease| lease.unserved.clone()).unwrap_or_default(),
         addresses: addresses
             .into_iter()
             .flatten()

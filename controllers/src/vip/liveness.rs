@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
-use litek8s_crds::names;
+use litek8s_crds::{Finding, names};
 
 /// After that a renewal is overdue: agents renew every 2 s.
 const OVERDUE: SignedDuration = SignedDuration::from_millis(2500);
@@ -27,6 +27,35 @@ pub(crate) struct LeaseFact {
     pub(crate) heard: Timestamp,
     /// The nodes whose VIPs do not answer it.
     pub(crate) unreachable: BTreeSet<String>,
+    /// The VipNetworks that its node cannot serve, and why.
+    pub(crate) unserved: BTreeMap<String, String>,
+}
+
+impl LeaseFact {
+    /// What a Lease says, if it is an agent's.
+    pub(crate) fn read(lease: &Lease, heard: Timestamp) -> Option<Self> {
+        let name = lease.name_any();
+        let node = name.strip_prefix(names::AGENT_LEASE_PREFIX)?.to_owned();
+        let listed = lease.annotations().get(names::ANNOTATION_UNREACHABLE);
+        let unreachable = listed
+            .iter()
+            .flat_map(|text| text.split(','))
+            .filter(|node| !node.is_empty())
+            .map(str::to_owned)
+            .collect();
+        let networks: BTreeMap<String, Finding> = lease
+            .annotations()
+            .get(names::ANNOTATION_NETWORKS)
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default();
+        let unserved = networks.into_iter().map(|(network, finding)| (network, finding.message)).collect();
+        Some(Self { node, heard, unreachable, unserved })
+    }
+
+    /// Whether it says something else than another one.
+    fn differs(&self, other: &Self) -> bool {
+        (&self.unreachable, &self.unserved) != (&other.unreachable, &other.unserved)
+    }
 }
 
 /// What is wrong with a node.
@@ -75,36 +104,27 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Takes a Lease in. Whether what a node says of others changed.
+    /// Takes a Lease in. Whether what an agent says of nodes changed.
     pub(crate) fn hear(&mut self, lease: &Lease, now: Timestamp) -> bool {
-        let name = lease.name_any();
-        let Some(node) = name.strip_prefix(names::AGENT_LEASE_PREFIX) else { return false };
+        let Some(fact) = LeaseFact::read(lease, now) else { return false };
         let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
-        let listed = lease.annotations().get(names::ANNOTATION_UNREACHABLE);
-        let unreachable: BTreeSet<String> = listed
-            .iter()
-            .flat_map(|text| text.split(','))
-            .filter(|n| !n.is_empty())
-            .map(str::to_owned)
-            .collect();
         // After a silence of all, the first to be heard is not the only one alive.
         if self.last.is_some_and(|last| now.duration_since(last) > OVERDUE) {
             self.restart(now);
         }
         self.last = Some(now);
-        let fact = LeaseFact { node: node.to_owned(), heard: now, unreachable };
-        match self.leases.get_mut(node) {
+        match self.leases.get_mut(&fact.node) {
             Some((before, known)) => {
-                if *before != renewed {
-                    (*before, known.heard) = (renewed, now);
-                }
-                let changed = known.unreachable != fact.unreachable;
-                known.unreachable = fact.unreachable;
+                let heard = if *before == renewed { known.heard } else { now };
+                let changed = fact.differs(known);
+                *before = renewed;
+                *known = LeaseFact { heard, ..fact };
                 changed
             }
             None => {
-                self.leases.insert(node.to_owned(), (renewed, fact));
-                false
+                let changed = !fact.unserved.is_empty();
+                self.leases.insert(fact.node.clone(), (renewed, fact));
+                changed
             }
         }
     }
@@ -138,7 +158,7 @@ mod tests {
 
     fn lease(node: &str, heard: i64, unreachable: &[&str]) -> LeaseFact {
         let unreachable = unreachable.iter().map(|&node| node.to_owned()).collect();
-        LeaseFact { node: node.into(), heard: at(heard), unreachable }
+        LeaseFact { node: node.into(), heard: at(heard), unreachable, unserved: BTreeMap::new() }
     }
 
     fn lives(leases: &[LeaseFact], now: i64) -> Vec<(String, Life)> {
@@ -193,6 +213,19 @@ mod tests {
         assert!(heard.facts().iter().all(|fact| fact.heard == at(160)));
         heard.forget(&object("b", 1, ""));
         assert_eq!(heard.facts().len(), 2);
+    }
+
+    #[test]
+    fn a_network_that_a_node_cannot_serve_is_news() {
+        let mut heard = Heard::default();
+        let mut lease = object("a", 1, "");
+        assert!(!heard.hear(&lease, at(100)));
+        let text = r#"{"public":{"reason":"NoCarrier","message":"interface eth1 has no carrier"}}"#;
+        let annotations = lease.metadata.annotations.as_mut().unwrap();
+        annotations.insert(names::ANNOTATION_NETWORKS.to_owned(), text.to_owned());
+        assert!(heard.hear(&lease, at(101)) && !heard.hear(&lease, at(102)));
+        assert_eq!(heard.facts()[0].unserved["public"], "interface eth1 has no carrier");
+        assert_eq!(heard.facts()[0].heard, at(100), "it was not renewed");
     }
 
     #[test]

@@ -64,8 +64,7 @@ impl Network<'_> {
 
     /// The interface of the network on a node.
     pub(crate) fn interface(&self, node: &str) -> &str {
-        let own = self.fact.spec.node_interfaces.iter().find(|own| own.node_name == node);
-        own.map_or(&self.fact.spec.interface, |own| &own.interface)
+        self.fact.spec.interface_on(node)
     }
 }
 

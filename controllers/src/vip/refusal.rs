@@ -41,8 +41,13 @@ pub enum Refusal {
     #[error("no ready endpoint on a node that may hold VIPs{}", unlocated(.0))]
     NoReadyEndpoint(u64),
     /// The nodes with endpoints are not on the network.
-    #[error("no node with a ready endpoint is on VipNetwork {0}")]
-    NoNodeForNetwork(String),
+    #[error("no node with a ready endpoint is on VipNetwork {network}{}", listed(.reasons))]
+    NoNodeForNetwork {
+        /// The VipNetwork.
+        network: String,
+        /// What the agents of those nodes say.
+        reasons: Vec<String>,
+    },
     /// Each node that could take it has as many of the Service's as it may.
     #[error("every node with a ready endpoint has {0} addresses of this Service, the limit")]
     NodeLimit(u64),
@@ -59,6 +64,10 @@ fn unlocated(count: &u64) -> String {
     }
 }
 
+fn listed(reasons: &[String]) -> String {
+    if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) }
+}
+
 impl Refusal {
     /// One word for programs.
     pub fn reason(&self) -> &'static str {
@@ -73,7 +82,7 @@ impl Refusal {
             Self::HeldByService(_) | Self::HeldByOther(_) => "AddressInUse",
             Self::NoConfig => "NoConfig",
             Self::NoReadyEndpoint(_) => "NoReadyEndpoint",
-            Self::NoNodeForNetwork(_) => "NoNodeForNetwork",
+            Self::NoNodeForNetwork { .. } => "NoNodeForNetwork",
             Self::NodeLimit(_) => "NodeLimit",
             Self::NodeFull => "NodeFull",
         }
@@ -93,7 +102,7 @@ impl Refusal {
             | Self::BroadcastAddress(_)
             | Self::NoConfig
             | Self::NoReadyEndpoint(_)
-            | Self::NoNodeForNetwork(_)
+            | Self::NoNodeForNetwork { .. }
             | Self::NodeLimit(_)
             | Self::NodeFull => NoteKind::VipUnplaced,
         }

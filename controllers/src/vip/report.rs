@@ -13,6 +13,9 @@ use super::config::ConfigJudgement;
 use super::facts::{AddressFact, ConfigFact, Facts, NetworkFact};
 use super::networks::{NetworkProblem, Networks};
 
+/// How many nodes a condition names.
+const NODES_NAMED: usize = 8;
+
 /// A condition's status, reason and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
@@ -66,6 +69,8 @@ pub struct NetworkReport {
     pub accepted: Verdict,
     /// `Ready`.
     pub ready: Verdict,
+    /// `Degraded`: nodes that should be on it and cannot serve it.
+    pub degraded: Verdict,
     /// How many VipAddresses belong to it.
     pub used: i64,
     /// How many addresses it has that can be VIPs: not its own, the broadcast address or the gateway's.
@@ -161,6 +166,7 @@ pub(crate) fn network(fact: &NetworkFact, networks: &Networks<'_>, facts: &Facts
         generation: fact.generation,
         accepted,
         ready,
+        degraded: unserved(fact, facts),
         used: i64::try_from(used).unwrap_or(i64::MAX),
         size: cidr::network(&fact.spec.network_cidr).map_or(0, size),
         warnings: enabled.map(|network| network.warnings.clone()).unwrap_or_default(),
@@ -173,6 +179,23 @@ fn size(network: IpNet) -> i64 {
     let all = 1i64.checked_shl(bits).filter(|all| *all > 0).unwrap_or(i64::MAX);
     let reserved = if network.addr().is_ipv4() && bits > 1 { 3 } else { 1 };
     (all - reserved).max(0)
+}
+
+/// Which nodes cannot serve a network.
+fn unserved(network: &NetworkFact, facts: &Facts) -> Verdict {
+    let mut nodes: Vec<String> = facts
+        .nodes
+        .iter()
+        .filter_map(|node| Some(format!("{}: {}", node.name, node.unserved.get(&network.name)?)))
+        .collect();
+    nodes.sort();
+    if nodes.is_empty() {
+        return Verdict::new(false, "Served", "no node says that it cannot serve it");
+    }
+    let more = nodes.len().saturating_sub(NODES_NAMED);
+    nodes.truncate(NODES_NAMED);
+    let more = if more > 0 { format!("; and {more} more nodes") } else { String::new() };
+    Verdict::new(true, "NodesCannotServe", format!("{}{more}", nodes.join("; ")))
 }
 
 pub(crate) fn service(table: &Table<'_>, allocator: &Allocator<'_>) -> ServiceReport {
@@ -237,6 +260,7 @@ fn explain(seat: &Seat<'_>, table: &Table<'_>, allocator: &Allocator<'_>) -> Str
         Why::Frozen => "nothing changes while its network or the VipConfig cannot be used".to_owned(),
         Why::Leaving(None) => "its endpoints are terminating, and no other node has a ready one".to_owned(),
         Why::Leaving(Some(until)) => format!("its endpoints are terminating, it goes at {until}"),
+        Why::Stuck(cause) => format!("{cause}, and no other node can take it"),
         Why::Bare(until) => format!("no endpoint is ready, it is given up at {until}"),
         Why::Assigned => "furthest below its share".to_owned(),
         Why::Moved { from, cause } => format!("moved from {from}, {cause}"),

@@ -52,6 +52,7 @@ pub(crate) fn network(report: &NetworkReport, before: &VipNetworkStatus, now: Ti
         conditions: vec![
             condition(names::CONDITION_ACCEPTED, &report.accepted),
             condition(names::CONDITION_READY, &report.ready),
+            condition(names::CONDITION_DEGRADED, &report.degraded),
         ],
         used_addresses: report.used,
         warnings: report.warnings.clone(),

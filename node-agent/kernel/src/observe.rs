@@ -59,6 +59,7 @@ pub(crate) async fn observe(namespace: &Netns, rtnl: &Rtnl) -> Result<Observed, 
 fn read_interfaces(namespace: &Netns, links: &[Link]) -> Result<BTreeMap<String, Interface>, KernelError> {
     namespace.run(|| {
         let all_filter = number("all", "rp_filter");
+        let all_ignore = number("all", "arp_ignore");
         let all_promote = number("all", "promote_secondaries");
         links
             .iter()
@@ -67,6 +68,7 @@ fn read_interfaces(namespace: &Netns, links: &[Link]) -> Result<BTreeMap<String,
                     up: link.up,
                     carrier: link.carrier,
                     rp_filter: all_filter.max(number(&link.name, "rp_filter")),
+                    arp_ignore: all_ignore.max(number(&link.name, "arp_ignore")),
                     promote_secondaries: all_promote.max(number(&link.name, "promote_secondaries")) > 0,
                     ..Interface::default()
                 };

@@ -87,6 +87,9 @@ pub struct Interface {
     pub rp_filter: u8,
     /// Whether the next address of a subnet takes over when the first is deleted (`all` or the interface's own).
     pub promote_secondaries: bool,
+    /// To whom ARP is answered: the larger of `all` and the interface's own `arp_ignore`; 0 answers on every interface
+    /// for every address of the node, 8 answers nobody.
+    pub arp_ignore: u8,
     /// IPv4 addresses that are not ours.
     pub foreign: BTreeSet<Ipv4Net>,
 }

@@ -5,11 +5,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use litek8s_kernel::KernelError;
+use litek8s_crds::names;
+use litek8s_kernel::{Kernel, KernelError};
 use litek8s_plan::{Facts, Observed, Op, Plan, compile, diff, free_mark, recheck};
 use tokio::time::Instant;
 
 use super::{Cause, Owner};
+use crate::fitness;
 use crate::gateways;
 use crate::vips::Unusable;
 
@@ -17,6 +19,8 @@ use crate::vips::Unusable;
 const EXCLUSION: Duration = Duration::from_secs(20);
 /// How often other programs may get in between within one pass.
 const INTERRUPTIONS: usize = 5;
+/// After how many passes in a row that mended what somebody else did this is worth telling.
+const UNDONE: u32 = 3;
 
 impl Owner {
     pub(super) async fn pass(&mut self, cause: Cause) -> anyhow::Result<()> {
@@ -70,7 +74,7 @@ impl Owner {
         if self.index.synced() {
             // Without its VIPs while it is cut off, so that a restart does not bring them back.
             self.state.save(&facts);
-            self.say(&facts, &plan);
+            self.say(&facts, &plan, &observed);
             self.ready.ready();
         }
         self.metrics.vips.set(i64::try_from(plan.desired.addresses.len()).unwrap_or(i64::MAX));
@@ -94,13 +98,7 @@ impl Owner {
 
     /// Asks for the ways to the pods of gateways; whether one is another than before.
     async fn find_pods(&mut self, facts: &mut Facts, observed: &Observed) -> anyhow::Result<bool> {
-        let pods: BTreeSet<IpAddr> =
-            facts.gateways.iter().flat_map(|gateway| &gateway.pods).map(|pod| pod.address).collect();
-        let ours = || observed.rules.iter().filter(|rule| rule.from.is_none());
-        let marks = ours().map(|rule| rule.mark).chain(facts.vips.iter().map(|vip| vip.mark)).collect();
-        let tables = ours().map(|rule| rule.table).collect();
-        let found = self.kernel.resolve(&pods, free_mark(facts.mask, &marks), &tables).await;
-        facts.hops = found.context("find the gateways' pods")?;
+        find_pods(&self.kernel, facts, observed).await?;
         let moved = facts.hops != self.memory.hops;
         if moved {
             tracing::info!(ways = ?facts.hops, "the ways to gateway pods");
@@ -109,14 +107,22 @@ impl Owner {
         Ok(moved)
     }
 
-    /// Puts how the gateways stand into the Lease, and says of each what changed.
-    fn say(&mut self, facts: &Facts, plan: &Plan) {
+    /// Has the Lease say what the node can serve and how the gateways stand, and logs of each what changed.
+    fn say(&self, facts: &Facts, plan: &Plan, observed: &Observed) {
+        let node = fitness::Node {
+            networks: &self.index.interfaces(),
+            interfaces: &observed.interfaces,
+            rules: &self.memory.conflicts,
+            undone: self.memory.undone >= UNDONE,
+        };
+        let mut says = fitness::says(&node);
         let said = gateways::said(&facts.gateways, plan, &self.index.gateways().1);
+        says.insert(names::ANNOTATION_GATEWAYS, said);
         let applied = plan.gateways.values().filter(|standing| standing.refused.is_none()).count();
         self.metrics.gateways.set(i64::try_from(applied).unwrap_or(i64::MAX));
-        self.gateways.send_if_modified(|before| {
-            let differs = before.as_ref() != Some(&said);
-            if differs {
+        self.says.send_if_modified(|before| {
+            let key = names::ANNOTATION_GATEWAYS;
+            if before.get(key) != says.get(key) {
                 for (gateway, standing) in &plan.gateways {
                     if let Some(why) = &standing.refused {
                         tracing::error!(gateway, %why, "a gateway is refused on this node");
@@ -124,8 +130,9 @@ impl Owner {
                         tracing::warn!(gateway, pods = ?standing.unusable, "pods of a gateway cannot be reached");
                     }
                 }
-                *before = Some(said);
             }
+            let differs = *before != says;
+            *before = says;
             differs
         });
     }
@@ -213,6 +220,18 @@ impl Owner {
             self.memory.conflicts = conflicts;
         }
     }
+}
+
+/// Asks for the ways to the pods of gateways.
+pub(crate) async fn find_pods(kernel: &Kernel, facts: &mut Facts, observed: &Observed) -> anyhow::Result<()> {
+    let pods: BTreeSet<IpAddr> =
+        facts.gateways.iter().flat_map(|gateway| &gateway.pods).map(|pod| pod.address).collect();
+    let ours = || observed.rules.iter().filter(|rule| rule.from.is_none());
+    let marks = ours().map(|rule| rule.mark).chain(facts.vips.iter().map(|vip| vip.mark)).collect();
+    let tables = ours().map(|rule| rule.table).collect();
+    let found = kernel.resolve(&pods, free_mark(facts.mask, &marks), &tables).await;
+    facts.hops = found.context("find the gateways' pods")?;
+    Ok(())
 }
 
 /// What a pass announced, and the tables whose routes it had to put back.

@@ -1,6 +1,6 @@
 //! The agent's own Lease, renewed every two seconds, and its watch over its neighbours, which the Lease reports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Identity;
+use crate::fitness::Says;
 use crate::index::Change;
 use crate::neighbours::Neighbours;
 use crate::owner::Event;
@@ -46,97 +47,98 @@ pub(super) struct Sight {
     alone: bool,
 }
 
-/// What the Lease says besides that the agent lives.
-pub(super) struct Says {
-    /// The watch over the neighbours.
-    pub(super) neighbours: watch::Receiver<Sight>,
-    /// How the gateways stand, once it is known.
-    pub(super) gateways: watch::Receiver<Option<String>>,
+/// Keeps the agent's own Lease.
+pub(super) struct LeaseKeeper {
+    pub(super) client: Client,
+    pub(super) identity: Identity,
+    pub(super) sight: watch::Receiver<Sight>,
+    pub(super) says: watch::Receiver<Says>,
 }
 
-/// Renews the Lease, and at once when what it says changes. Ends when the API answers a node that was cut off: then
-/// everything is to be listed anew.
-pub(super) async fn keep_lease(client: Client, identity: Identity, says: Says, events: mpsc::Sender<Event>) {
-    let leases = Api::<Lease>::namespaced(client.clone(), &identity.agent_namespace);
-    let mut failing = false;
-    let (mut answered, mut cut_off) = (Instant::now(), false);
-    let Says { neighbours: mut sight, mut gateways } = says;
-    loop {
-        let sees = sight.borrow_and_update().clone();
-        let list: Vec<&str> = sees.unreachable.iter().map(String::as_str).collect();
-        let mut annotations = BTreeMap::from([(names::ANNOTATION_UNREACHABLE.to_owned(), list.join(","))]);
-        // Until it is known what an agent before this one said stays.
-        if let Some(said) = gateways.borrow_and_update().clone() {
-            annotations.insert(names::ANNOTATION_GATEWAYS.to_owned(), said);
+impl LeaseKeeper {
+    /// Renews the Lease, and at once when what it says changes. Ends when the API answers a node that was cut off: then
+    /// everything is to be listed anew.
+    pub(super) async fn keep(mut self, events: mpsc::Sender<Event>) {
+        let mut failing = false;
+        let (mut answered, mut cut_off) = (Instant::now(), false);
+        loop {
+            let sees = self.sight.borrow_and_update().clone();
+            let mut says = self.says.borrow_and_update().clone();
+            let unreachable: Vec<&str> = sees.unreachable.iter().map(String::as_str).collect();
+            says.insert(names::ANNOTATION_UNREACHABLE, unreachable.join(","));
+            let renewed = tokio::time::timeout(PATIENCE, self.renew(&says)).await;
+            let mut there = true;
+            let error = match renewed {
+                Ok(Ok(found)) => {
+                    there = found;
+                    None
+                }
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some("no answer in time".to_owned()),
+            };
+            if let Some(error) = &error
+                && !failing
+            {
+                tracing::warn!(error, "cannot renew the agent's Lease");
+            }
+            failing = error.is_some();
+            if !failing {
+                if cut_off {
+                    return;
+                }
+                answered = Instant::now();
+            } else if sees.alone && !cut_off && answered.elapsed() > CUT_OFF {
+                cut_off = true;
+                if events.send(Event::CutOff).await.is_err() {
+                    return;
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(if failing || !there { RETRY } else { RENEW }) => {}
+                changed = self.sight.changed(), if !failing => if changed.is_err() { return },
+                changed = self.says.changed(), if !failing => if changed.is_err() { return },
+            }
         }
-        let renewal = renew(&client, &leases, &identity, annotations);
-        let renewed = tokio::time::timeout(PATIENCE, renewal).await;
-        let error = match renewed {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("no answer in time".to_owned()),
+    }
+
+    /// Whether the Lease is there: it goes with its Node, which is registered elsewhere, and does not come before it.
+    async fn renew(&self, says: &Says) -> kube::Result<bool> {
+        let leases = Api::<Lease>::namespaced(self.client.clone(), &self.identity.agent_namespace);
+        let node = &self.identity.name;
+        let name = format!("{}{node}", names::AGENT_LEASE_PREFIX);
+        let spec = LeaseSpec {
+            holder_identity: Some(node.clone()),
+            lease_duration_seconds: Some(LEASE_SECONDS),
+            renew_time: Some(MicroTime(Timestamp::now())),
+            ..LeaseSpec::default()
         };
-        if let Some(error) = &error
-            && !failing
-        {
-            tracing::warn!(error, "cannot renew the agent's Lease");
+        let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        let body = json!({"metadata": {"annotations": says}, "spec": spec});
+        let patched = leases.patch(&name, &params, &Patch::Merge(&body)).await;
+        if !matches!(&patched, Err(kube::Error::Api(status)) if status.code == 404) {
+            return patched.map(|_| true);
         }
-        failing = error.is_some();
-        if !failing {
-            if cut_off {
-                return;
-            }
-            answered = Instant::now();
-        } else if sees.alone && !cut_off && answered.elapsed() > CUT_OFF {
-            cut_off = true;
-            if events.send(Event::CutOff).await.is_err() {
-                return;
-            }
-        }
-        tokio::select! {
-            () = tokio::time::sleep(if failing { RETRY } else { RENEW }) => {}
-            changed = sight.changed(), if !failing => if changed.is_err() { return },
-            changed = gateways.changed(), if !failing => if changed.is_err() { return },
-        }
+        let Some(uid) =
+            Api::<Node>::all(self.client.clone()).get_metadata_opt(node).await?.map(|node| node.metadata.uid)
+        else {
+            return Ok(false);
+        };
+        let owner = OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Node".to_owned(),
+            name: node.clone(),
+            uid: uid.unwrap_or_default(),
+            ..OwnerReference::default()
+        };
+        let metadata = ObjectMeta {
+            name: Some(name),
+            namespace: Some(self.identity.agent_namespace.clone()),
+            annotations: Some(says.iter().map(|(&name, text)| (name.to_owned(), text.clone())).collect()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        };
+        leases.create(&PostParams::default(), &Lease { metadata, spec: Some(spec) }).await.map(|_| true)
     }
-}
-
-async fn renew(
-    client: &Client,
-    leases: &Api<Lease>,
-    identity: &Identity,
-    annotations: BTreeMap<String, String>,
-) -> kube::Result<()> {
-    let name = format!("{}{}", names::AGENT_LEASE_PREFIX, identity.name);
-    let spec = LeaseSpec {
-        holder_identity: Some(identity.name.clone()),
-        lease_duration_seconds: Some(LEASE_SECONDS),
-        renew_time: Some(MicroTime(Timestamp::now())),
-        ..LeaseSpec::default()
-    };
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    let body = json!({"metadata": {"annotations": annotations}, "spec": spec});
-    let patched = leases.patch(&name, &params, &Patch::Merge(&body)).await;
-    if !matches!(&patched, Err(kube::Error::Api(status)) if status.code == 404) {
-        return patched.map(drop);
-    }
-    // It goes with its Node, which is registered elsewhere; until then there is none.
-    let node = Api::<Node>::all(client.clone()).get(&identity.name).await?;
-    let owner = OwnerReference {
-        api_version: "v1".to_owned(),
-        kind: "Node".to_owned(),
-        name: identity.name.clone(),
-        uid: node.metadata.uid.unwrap_or_default(),
-        ..OwnerReference::default()
-    };
-    let metadata = ObjectMeta {
-        name: Some(name),
-        namespace: Some(identity.agent_namespace.clone()),
-        annotations: Some(annotations),
-        owner_references: Some(vec![owner]),
-        ..ObjectMeta::default()
-    };
-    leases.create(&PostParams::default(), &Lease { metadata, spec: Some(spec) }).await.map(drop)
 }
 
 /// Asks the neighbours for their VIPs for ever, and tells which do not answer.

@@ -381,6 +381,26 @@ fn without_another_place_a_silent_nodes_vips_stay() {
 }
 
 #[test]
+fn a_network_that_a_node_cannot_serve_is_served_elsewhere() {
+    let mut facts = web(&[10, 11], &[("a", 1), ("b", 1)], &[(10, 1, "a"), (11, 2, "b")], 127);
+    let why = "interface eth1 has no carrier".to_owned();
+    facts.nodes[0].unserved.insert("public".into(), why.clone());
+    let mut memory = Memory::default();
+    let decision = settle(&mut facts, &mut memory);
+    assert_eq!(placements(&facts), "b: .10#1 .11#2");
+    let degraded = &decision.networks[0].degraded;
+    assert!(degraded.good && degraded.message == format!("a: {why}"), "{degraded}");
+    // With nobody else it stays, and says why.
+    facts.nodes[1].unserved.insert("public".into(), why.clone());
+    facts.services[0].requested.push("203.0.113.12".into());
+    let decision = settle(&mut facts, &mut memory);
+    assert_eq!(placements(&facts), "b: .10#1 .11#2");
+    let addresses = &decision.services[0].addresses;
+    assert!(addresses[0].explanation.contains("no carrier, and no other node can take it"));
+    assert!(addresses[2].explanation.contains("(a: interface eth1 has no carrier; b: "));
+}
+
+#[test]
 fn a_vip_that_its_own_node_has_again_is_not_waited_for() {
     let mut facts = web(&[10], &[("a", 1)], &[(10, 1, "a")], 127);
     facts.addresses[0].finalizers = vec![FINALIZER_RELEASE.into()];
