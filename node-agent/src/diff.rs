@@ -1,7 +1,7 @@
 //! `litek8s vip diff`: what an agent would change on this machine now. Changes nothing.
 
 use std::fmt::Debug;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use anyhow::{Context, bail, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -59,19 +59,20 @@ async fn read(client: &Client, name: &str, observed: &Observed) -> anyhow::Resul
         bail!("there is no Node {name}")
     };
     let own = addresses_of(node);
-    let here = |address: &Ipv4Addr| {
+    let here = |address: &IpAddr| {
         let mut all = observed.interfaces.values().flat_map(|interface| &interface.foreign);
         all.any(|network| network.addr() == *address)
     };
-    let Some(&address) = own.iter().find(|address| here(address)) else {
+    let found: Vec<IpAddr> = own.iter().copied().filter(here).collect();
+    if found.is_empty() {
         ensure!(!own.is_empty(), "Node {name} has no InternalIP");
         let own: Vec<String> = own.iter().map(ToString::to_string).collect();
         bail!(
             "this machine is not Node {name}: it has no interface with {}; run this there",
             own.join(" or ")
         )
-    };
-    let mut index = Index::new(name, address);
+    }
+    let mut index = Index::new(name, &found);
     index.node(Change::Reset(nodes));
     index.address(Change::Reset(all(client).await?));
     index.network(Change::Reset(all(client).await?));

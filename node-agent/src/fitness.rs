@@ -109,6 +109,8 @@ fn finding(reason: &str, message: String) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use litek8s_plan::Family;
+
     use super::*;
 
     fn up() -> Interface {
@@ -145,7 +147,7 @@ mod tests {
     fn what_works_but_not_as_it_should_is_found() {
         let strict = Interface { rp_filter: 1, ..up() };
         let mut interfaces = BTreeMap::from([("eth1".to_owned(), strict), ("eth0".to_owned(), up())]);
-        let rules = [ForeignRule { priority: 90, mark: 0x1, mask: 0xf, table: 100 }];
+        let rules = [ForeignRule { family: Family::V4, priority: 90, mark: 0x1, mask: 0xf, table: 100 }];
         let (networks, findings) = said(&interfaces, &rules, true);
         assert_eq!(networks, "{}");
         for reason in ["RpFilterStrict", "MarkConflict", "Undone"] {

@@ -90,7 +90,7 @@ fn short(text: &str) -> String {
 
 /// The gateway an op is for, and whether only for its way over the pods: without that it is closed, not gone.
 pub(crate) fn of_op<'a>(op: &Op, gateways: &'a [Gateway]) -> Option<(&'a str, bool)> {
-    let leads = |gateway: &Gateway, destination| gateway.destination.trunc() == IpNet::V4(destination);
+    let leads = |gateway: &Gateway, destination: IpNet| gateway.destination.trunc() == destination;
     let (found, pods) = match op {
         Op::AddRoute(key, route) | Op::ReplaceRoute(key, route) | Op::DeleteRoute(key, route) => {
             let by_key = |gateway: &&Gateway| gateway.table == key.table && leads(gateway, key.destination);

@@ -1,7 +1,7 @@
 //! The objects this node needs, as last seen, and the facts they make. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -28,14 +28,14 @@ pub(crate) enum Change<K> {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     node: String,
-    /// This node's own address, a cluster network whether its Node is there or not.
-    own: Option<Ipv4Addr>,
+    /// This node's own addresses, cluster networks whether its Node is there or not.
+    own: Vec<IpAddr>,
     addresses: Option<BTreeMap<String, VipAddress>>,
     /// This node's VipAddresses that are being deleted and wait for it to let go.
     leaving: BTreeMap<String, VipAddress>,
     networks: Option<BTreeMap<String, VipNetworkSpec>>,
     config: Option<Option<VipConfigSpec>>,
-    nodes: Option<BTreeMap<String, BTreeSet<Ipv4Addr>>>,
+    nodes: Option<BTreeMap<String, BTreeSet<IpAddr>>>,
     gateways: Option<BTreeMap<String, VipGateway>>,
     routes: Option<BTreeMap<String, VipRoute>>,
     guards: Option<BTreeMap<String, VipGuard>>,
@@ -46,8 +46,8 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    pub(crate) fn new(node: &str, own: Ipv4Addr) -> Self {
-        Self { node: node.to_owned(), own: Some(own), ..Self::default() }
+    pub(crate) fn new(node: &str, own: &[IpAddr]) -> Self {
+        Self { node: node.to_owned(), own: own.to_vec(), ..Self::default() }
     }
 
     /// Whether every kind was listed once. Before that, what is missing may only be unseen.
@@ -207,12 +207,11 @@ impl Index {
         let mut unusable = BTreeMap::new();
         if let Some(Some(config)) = &self.config {
             facts.mask = u32::try_from(config.firewall_mark_mask).unwrap_or_default();
-            // Networks of the other family are none of an IPv4 table's business.
             facts.cluster_networks =
                 config.cluster_cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
         }
         let others = self.nodes.iter().flatten().flat_map(|(_, all)| all).copied();
-        let nodes: BTreeSet<Ipv4Addr> = others.chain(self.own).collect();
+        let nodes: BTreeSet<IpAddr> = others.chain(self.own.iter().copied()).collect();
         facts.node_addresses = nodes.into_iter().collect();
         facts.gateways = self.gateways().0;
         let guard = self.guards.as_ref().and_then(|guards| guards.get(&self.node));
@@ -251,7 +250,7 @@ fn keep<K: ResourceExt>(known: &mut Option<BTreeMap<String, K>>, change: Change<
     }
 }
 
-pub(crate) fn addresses_of(node: &Node) -> BTreeSet<Ipv4Addr> {
+pub(crate) fn addresses_of(node: &Node) -> BTreeSet<IpAddr> {
     let addresses = node.status.iter().filter_map(|status| status.addresses.as_ref()).flatten();
     addresses
         .filter(|address| address.type_ == "InternalIP")

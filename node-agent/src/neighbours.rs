@@ -4,7 +4,7 @@
 //! rank first by a hash of both names. Only what has answered once can be missed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use litek8s_crds::VipAddress;
@@ -25,7 +25,7 @@ const MEMORY: Duration = Duration::from_secs(10);
 struct Place {
     node: String,
     interface: String,
-    address: Ipv4Addr,
+    address: IpAddr,
     uid: String,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct Neighbours {
     nodes: BTreeSet<String>,
     places: BTreeMap<String, Place>,
     /// By our own VIP: the interface and the router of its network.
-    routers: BTreeMap<String, (String, Ipv4Addr)>,
+    routers: BTreeMap<String, (String, IpAddr)>,
     /// How questions for routers went.
-    routes: BTreeMap<(String, Ipv4Addr), Record>,
+    routes: BTreeMap<(String, IpAddr), Record>,
     /// By node and interface: the VIP that is asked for.
     asked: BTreeMap<(String, String), (Place, Record)>,
     unreachable: BTreeMap<String, Instant>,
@@ -88,7 +88,7 @@ impl Neighbours {
                 self.routers.remove(&key);
             }
         }
-        let virtual_cidr: Option<ipnet::Ipv4Net> = spec.virtual_cidr.parse().ok();
+        let virtual_cidr: Option<ipnet::IpNet> = spec.virtual_cidr.parse().ok();
         match virtual_cidr {
             Some(cidr) if spec.node != self.own && address.metadata.deletion_timestamp.is_none() => {
                 let place = Place {
@@ -106,7 +106,7 @@ impl Neighbours {
     }
 
     /// Somebody said that he has an address.
-    pub(crate) fn answered(&mut self, address: Ipv4Addr) {
+    pub(crate) fn answered(&mut self, address: IpAddr) {
         for (place, record) in self.asked.values_mut().filter(|(place, _)| place.address == address) {
             *record = Record { answered: true, missed: 0 };
             self.unreachable.remove(&place.node);
@@ -117,7 +117,7 @@ impl Neighbours {
     }
 
     /// Judges the questions so far and says for what to ask next, by interface.
-    pub(crate) fn tick(&mut self, now: Instant) -> BTreeMap<String, Vec<Ipv4Addr>> {
+    pub(crate) fn tick(&mut self, now: Instant) -> BTreeMap<String, Vec<IpAddr>> {
         let mut silent: BTreeMap<String, bool> = BTreeMap::new();
         for ((node, _), (_, record)) in &self.asked {
             let missed = record.answered && record.missed >= MISSES;
@@ -133,7 +133,7 @@ impl Neighbours {
             chosen.entry((place.node.clone(), place.interface.clone())).or_insert(place);
         }
         let mut asked = BTreeMap::new();
-        let mut questions: BTreeMap<String, Vec<Ipv4Addr>> = BTreeMap::new();
+        let mut questions: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
         for (key, place) in chosen {
             let mut record = match self.asked.get(&key) {
                 Some((before, record)) if before == place => *record,
@@ -220,14 +220,14 @@ mod tests {
         neighbours
     }
 
-    const Y: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 11);
+    const Y: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 11));
 
     #[test]
     fn a_node_that_answered_once_and_missed_three_is_unreachable_until_it_answers() {
         let mut neighbours = neighbours();
         let now = Instant::now();
         for _ in 0..9 {
-            let router = Ipv4Addr::new(203, 0, 113, 1);
+            let router = IpAddr::from([203, 0, 113, 1]);
             assert_eq!(neighbours.tick(now), BTreeMap::from([("eth1".to_owned(), vec![Y, router])]));
         }
         assert!(neighbours.unreachable().is_empty(), "it was never there");
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_node_is_alone_when_neither_neighbour_nor_router_answers_any_more() {
         let mut neighbours = neighbours();
-        let router = Ipv4Addr::new(203, 0, 113, 1);
+        let router = IpAddr::from([203, 0, 113, 1]);
         let ask = |neighbours: &mut Neighbours, times: u32| {
             (0..times).for_each(|_| drop(neighbours.tick(Instant::now())));
         };

@@ -1,6 +1,6 @@
 //! The flags of `litek8s agent`.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 
 use litek8s_crds::names;
@@ -27,9 +27,10 @@ pub struct Options {
     /// The name of this node; the host's name unless given
     #[arg(long, value_name = "NAME")]
     pub node_name: Option<String>,
-    /// The address other nodes reach this one by; the source of the default route unless given
-    #[arg(long, value_name = "ADDRESS")]
-    pub node_ip: Option<Ipv4Addr>,
+    /// The address other nodes reach this one by, or one of each family (ADDRESS,ADDRESS); the source of the default
+    /// routes unless given
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub node_ip: Vec<IpAddr>,
     /// Where the certificate and the last known state are kept
     #[arg(long, value_name = "DIR", default_value = "/var/lib/litek8s/agent")]
     pub state_dir: PathBuf,
@@ -75,20 +76,32 @@ impl Options {
         Ok(name)
     }
 
-    /// The node's address: as given, or the source the kernel would use to go out.
+    /// The node's addresses: as given, or the sources the kernel would use to go out by either family.
     ///
     /// # Errors
-    /// When none is given and there is no default route.
-    pub(crate) fn node_ip(&self) -> anyhow::Result<Ipv4Addr> {
-        if let Some(address) = self.node_ip {
-            return Ok(address);
+    /// When none is given and there is no default route, or two of one family are given.
+    pub(crate) fn node_ips(&self) -> anyhow::Result<Vec<IpAddr>> {
+        if let [first, rest @ ..] = self.node_ip.as_slice() {
+            let apart = rest.len() <= 1 && rest.iter().all(|other| other.is_ipv4() != first.is_ipv4());
+            anyhow::ensure!(apart, "--node-ip takes at most one address of each family");
+            return Ok(self.node_ip.clone());
         }
-        // Connecting a datagram socket sends nothing; it only asks for the route.
-        let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        let told = socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).and_then(|()| socket.local_addr());
-        match told.map(|address| address.ip()) {
-            Ok(std::net::IpAddr::V4(address)) if !address.is_loopback() => Ok(address),
-            Ok(_) | Err(_) => anyhow::bail!("the node has no default route: give --node-ip"),
-        }
+        // Addresses of documentation: any that a default route leads to would do.
+        let four = source_towards(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into());
+        let six = source_towards(
+            Ipv6Addr::UNSPECIFIED.into(),
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+        );
+        let found: Vec<IpAddr> = four.into_iter().chain(six).collect();
+        anyhow::ensure!(!found.is_empty(), "the node has no default route: give --node-ip");
+        Ok(found)
     }
+}
+
+/// The address packets to `to` would come from. Connecting a datagram socket sends nothing; it only asks for the route.
+fn source_towards(any: IpAddr, to: IpAddr) -> Option<IpAddr> {
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((to, 9)).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }

@@ -45,7 +45,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let name = options.node_name()?;
     let source = Source::new(&options, &name)?;
     let identity = Identity {
-        address: options.node_ip()?,
+        addresses: options.node_ips()?,
         name,
         agent_namespace: options.agent_namespace.clone(),
         registers: !options.in_cluster,
@@ -65,7 +65,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let (says, lease) = watch::channel(Says::new());
     let owner = Owner {
         kernel,
-        index: Index::new(&identity.name, identity.address),
+        index: Index::new(&identity.name, &identity.addresses),
         state,
         metrics: metrics.clone(),
         ready,

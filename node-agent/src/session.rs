@@ -7,7 +7,7 @@ mod vigil;
 mod watches;
 mod writer;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::Client;
@@ -25,7 +25,8 @@ use crate::owner::Event;
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) name: String,
-    pub(crate) address: Ipv4Addr,
+    /// Where others reach it, at most one of each family.
+    pub(crate) addresses: Vec<IpAddr>,
     /// Where the agents' own Leases are.
     pub(crate) agent_namespace: String,
     /// Whether the Node and its Lease in `kube-node-lease` are the agent's to write. A kubelet's are not.

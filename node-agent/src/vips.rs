@@ -1,9 +1,9 @@
 //! A VipAddress as the plan knows it, or why it cannot be used. Pure.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use litek8s_crds::{VipAddress, VipAddressPhase, names};
 use litek8s_plan::Vip;
 
@@ -40,15 +40,14 @@ pub(crate) fn read(address: &VipAddress) -> Result<Vip, Unusable> {
         Some(VipAddressPhase::Active) | None => {}
     }
     let spec = &address.spec;
-    let virtual_cidr: Ipv4Net = parse("virtualCIDR", &spec.virtual_cidr)?;
-    let gateway: Ipv4Addr = parse("gatewayIP", &spec.gateway_ip)?;
-    let source_cidrs: Result<Vec<Ipv4Net>, Unusable> =
+    let virtual_cidr: IpNet = parse("virtualCIDR", &spec.virtual_cidr)?;
+    let gateway: IpAddr = parse("gatewayIP", &spec.gateway_ip)?;
+    let source_cidrs: Result<Vec<IpNet>, Unusable> =
         spec.source_cidrs.iter().map(|text| parse("sourceCIDRs", text)).collect();
-    let endpoints: BTreeSet<Ipv4Addr> = status
+    let endpoints: BTreeSet<IpAddr> = status
         .map(|status| status.endpoints.as_slice())
         .unwrap_or_default()
         .iter()
-        // Pods of the other family leave by it.
         .filter_map(|endpoint| endpoint.address.parse().ok())
         .collect();
     Ok(Vip {
@@ -66,5 +65,5 @@ pub(crate) fn read(address: &VipAddress) -> Result<Vip, Unusable> {
 }
 
 fn parse<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, Unusable> {
-    text.parse().map_err(|_| ("NotIPv4", format!("{field}: {text} is not IPv4")))
+    text.parse().map_err(|_| ("InvalidAddress", format!("{field}: {text} is no address or network")))
 }

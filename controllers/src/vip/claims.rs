@@ -97,13 +97,14 @@ impl<'a> Claims<'a> {
                 continue;
             };
             if seen.insert(ip.to_string()) {
-                listed.push(Listed { text: ip.to_string(), claim: self.claim(&service.key, ip) });
+                listed.push(Listed { text: ip.to_string(), claim: self.claim(service, ip) });
             }
         }
         listed
     }
 
-    fn claim(&self, service: &'a VipService, ip: IpAddr) -> Result<Claim<'a>, Refusal> {
+    fn claim(&self, fact: &'a ServiceFact, ip: IpAddr) -> Result<Claim<'a>, Refusal> {
+        let service = &fact.key;
         if let Some(&winner) = self.winners.get(&ip).filter(|&&winner| winner != service) {
             return Err(Refusal::HeldByService(winner.clone()));
         }
@@ -115,6 +116,9 @@ impl<'a> Claims<'a> {
         }
         if let Some(&network) = self.gateways.get(&ip) {
             return Err(Refusal::GatewayAddress(network.to_owned()));
+        }
+        if !fact.serves(ip) {
+            return Err(Refusal::FamilyNotServed(cidr::family(ip)));
         }
         let object = self.objects.get(&(service, ip)).copied();
         let stays = object.is_some_and(|object| {
@@ -131,13 +135,11 @@ impl<'a> Claims<'a> {
             });
         };
         let name = || network.fact.name.clone();
-        if network.cidr.prefix_len() < 31 {
-            if ip == network.cidr.network() {
-                return Err(Refusal::NetworkAddress(name()));
-            }
-            if ip == network.cidr.broadcast() {
-                return Err(Refusal::BroadcastAddress(name()));
-            }
+        if cidr::is_network_address(&network.cidr, ip) {
+            return Err(Refusal::NetworkAddress(name()));
+        }
+        if cidr::is_broadcast_address(&network.cidr, ip) {
+            return Err(Refusal::BroadcastAddress(name()));
         }
         match (self.configured, object) {
             (true, _) => Ok(Claim { ip, network: Some(network), object }),

@@ -56,10 +56,12 @@ fn distribute<'a>(
     taken: &mut BTreeSet<String>,
     mapped: &mut BTreeMap<&'a str, Vec<VipEndpoint>>,
 ) {
+    // All are of one network, and so of one family.
+    let Some(vip) = addresses.iter().find_map(|address| address.ip()) else { return };
     let mut pods: BTreeMap<String, &EndpointFact> = BTreeMap::new();
     for endpoint in &service.endpoints {
         if endpoint.node.as_deref() == Some(node)
-            && endpoint.address.is_ipv4()
+            && endpoint.address.is_ipv4() == vip.is_ipv4()
             && !taken.contains(&endpoint.address.to_string())
         {
             let known = pods.entry(identity(endpoint)).or_insert(endpoint);
@@ -177,5 +179,16 @@ mod tests {
             mapped[vip.uid.as_str()].iter().map(|pod| pod.address.clone()).collect()
         };
         assert_eq!((of(&first), of(&second)), (vec!["10.42.1.1".into()], vec!["10.42.1.2".into()]));
+    }
+
+    #[test]
+    fn a_pod_of_both_families_leaves_with_a_vip_of_each() {
+        let mut web = service("web", &[], &[]);
+        let mut vips = vec![address("web", 1, "203.0.113.10", "a"), address("web", 2, "2001:db8::10", "a")];
+        vips[1].spec.network = "long".into();
+        web.endpoints = pods(&[1]);
+        let six = EndpointFact { address: "fd42::1".parse().unwrap(), ..web.endpoints[0].clone() };
+        web.endpoints.push(six);
+        assert_eq!(shared(&web, &vips), [vec!["1"], vec!["fd42::1"]]);
     }
 }

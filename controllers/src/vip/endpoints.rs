@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cidr;
 use super::facts::{EndpointFact, ServiceFact};
 
 /// The endpoints of one node.
@@ -24,10 +25,29 @@ pub(crate) struct Endpoints {
     pub(crate) nowhere: u64,
 }
 
-/// Counts the endpoints. One that several EndpointSlices list counts once: as the same pod, else as the same address.
+/// Counts the endpoints, of the families that the Service lists VIPs of. A pod with addresses of both counts once, as
+/// does one that several EndpointSlices list: as the same pod, else as the same address.
 pub(crate) fn count(service: &ServiceFact) -> Endpoints {
+    let listed = |four: bool| {
+        service.requested.iter().filter_map(|text| cidr::address(text)).any(|ip| ip.is_ipv4() == four)
+    };
+    let mut endpoints = Endpoints { settled: true, ..Endpoints::default() };
+    for four in [true, false].into_iter().filter(|four| listed(*four)) {
+        let found = count_family(service, four);
+        endpoints.settled &= found.settled;
+        endpoints.nowhere = endpoints.nowhere.max(found.nowhere);
+        for (node, presence) in found.nodes {
+            let most = endpoints.nodes.entry(node).or_default();
+            most.ready = most.ready.max(presence.ready);
+            most.leaving = most.leaving.max(presence.leaving);
+        }
+    }
+    endpoints
+}
+
+fn count_family(service: &ServiceFact, four: bool) -> Endpoints {
     let mut unique: BTreeMap<String, &EndpointFact> = BTreeMap::new();
-    for endpoint in service.endpoints.iter().filter(|endpoint| endpoint.address.is_ipv4()) {
+    for endpoint in service.endpoints.iter().filter(|endpoint| endpoint.address.is_ipv4() == four) {
         let best = unique.entry(identity(endpoint)).or_insert(endpoint);
         if rank(endpoint) > rank(best) {
             *best = endpoint;
@@ -69,7 +89,7 @@ mod tests {
 
     #[test]
     fn only_ready_endpoints_with_a_node_count() {
-        let mut service = service("web", &[], &[]);
+        let mut service = service("web", &["203.0.113.10"], &[]);
         let base = endpoint("a", 1);
         service.endpoints = vec![
             base.clone(),
@@ -87,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_pod_in_two_slices_counts_once_whatever_its_address() {
-        let mut service = service("web", &[], &[]);
+        let mut service = service("web", &["203.0.113.10"], &[]);
         let uid = Some("pod-uid".to_owned());
         service.endpoints = vec![
             EndpointFact { uid: uid.clone(), ready: false, ..endpoint("a", 1) },
@@ -97,5 +117,21 @@ mod tests {
         ];
         let found = count(&service);
         assert_eq!((found.nodes["a"].ready, found.settled), (2, true));
+    }
+
+    #[test]
+    fn a_pod_of_both_families_counts_once_and_families_nobody_asked_for_do_not() {
+        let mut service = service("web", &["203.0.113.10"], &[]);
+        let six = |number: u8| EndpointFact {
+            address: format!("fd42::{number}").parse().unwrap(),
+            ..endpoint("a", number)
+        };
+        service.endpoints = vec![endpoint("a", 1), six(1), six(2)];
+        assert_eq!(count(&service).nodes["a"].ready, 1);
+        service.requested.push("2001:db8::10".into());
+        assert_eq!(count(&service).nodes["a"].ready, 2);
+        service.requested.remove(0);
+        service.endpoints.truncate(1);
+        assert!(count(&service).nodes.is_empty());
     }
 }

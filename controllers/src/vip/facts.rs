@@ -89,6 +89,8 @@ pub struct ServiceFact {
     pub created: Timestamp,
     /// The addresses it lists, as they are written.
     pub requested: Vec<String>,
+    /// Its `ipFamilies`; none when they are not said.
+    pub families: Vec<String>,
     /// Whether its endpoints leave with a VIP as source.
     pub egress: bool,
     /// Whether its endpoints have no way out but a VIP.
@@ -97,6 +99,14 @@ pub struct ServiceFact {
     pub terminating: Terminating,
     /// The entries of its EndpointSlices.
     pub endpoints: Vec<EndpointFact>,
+}
+
+impl ServiceFact {
+    /// Whether a Service proxy forwards what comes to an address of this family: it passes over the external addresses
+    /// of families that the Service does not have.
+    pub(crate) fn serves(&self, ip: IpAddr) -> bool {
+        self.families.is_empty() || self.families.iter().any(|family| family == super::cidr::family(ip))
+    }
 }
 
 /// A VipGuard of ours.

@@ -49,10 +49,7 @@ pub(crate) fn config() -> VipConfigSpec {
 pub(crate) fn network(name: &str, cidr: &str, age: i64) -> NetworkFact {
     let gateway = cidr.parse::<ipnet::IpNet>().map_or_else(
         |_| cidr.to_owned(),
-        |net| {
-            let last: Vec<IpAddr> = net.hosts().take(2).collect();
-            last.first().unwrap().to_string()
-        },
+        |net| net.hosts().find(|host| *host != net.network()).unwrap().to_string(),
     );
     NetworkFact {
         name: name.into(),
@@ -63,7 +60,7 @@ pub(crate) fn network(name: &str, cidr: &str, age: i64) -> NetworkFact {
             interface: "eth1".into(),
             gateway_ip: gateway,
             network_cidr: cidr.into(),
-            source_cidrs: vec!["0.0.0.0/0".into()],
+            source_cidrs: vec![if cidr.contains("::") { "::/0" } else { "0.0.0.0/0" }.into()],
             node_selector: None,
             node_interfaces: Vec::new(),
         },
@@ -102,6 +99,7 @@ pub(crate) fn service(name: &str, ips: &[&str], endpoints: &[(&str, u8)]) -> Ser
         uid: format!("uid-{name}"),
         created: at(10),
         requested: ips.iter().map(|ip| (*ip).to_owned()).collect(),
+        families: Vec::new(),
         egress: false,
         guarded: false,
         terminating: Terminating::Keep,
@@ -125,7 +123,7 @@ pub(crate) fn address(service: &str, index: u32, ip: &str, node: &str) -> Addres
             network: "public".into(),
             node: node.into(),
             interface: "eth1".into(),
-            virtual_cidr: format!("{ip}/24"),
+            virtual_cidr: format!("{ip}/{}", if ip.contains(':') { 64 } else { 24 }),
             gateway_ip: "203.0.113.1".into(),
             source_cidrs: vec!["0.0.0.0/0".into()],
             firewall_mark: index,

@@ -202,6 +202,7 @@ fn service(service: &Service, endpoints: Vec<EndpointFact>) -> ServiceFact {
         uid: service.uid().unwrap_or_default(),
         created: created(service),
         requested,
+        families: service.spec.iter().filter_map(|spec| spec.ip_families.clone()).flatten().collect(),
         egress: enabled(service.labels(), names::LABEL_EGRESS) || required(service),
         guarded: required(service),
         terminating: if release { Terminating::Release } else { Terminating::Keep },

@@ -118,16 +118,12 @@ fn read(fact: &NetworkFact) -> Result<Network<'_>, NetworkProblem> {
     let cidr = cidr::network(&spec.network_cidr)
         .ok_or_else(|| refuse("InvalidNetworkCIDR", format!("{} is not a network", spec.network_cidr)))?
         .trunc();
-    if matches!(cidr, IpNet::V6(_)) {
-        let message = format!("networkCIDR {cidr}: the agents program IPv4 VIPs only");
-        return Err(refuse("FamilyNotSupported", message));
-    }
     let gateway = cidr::address(&spec.gateway_ip)
         .ok_or_else(|| refuse("InvalidGatewayIP", format!("{} is not an address", spec.gateway_ip)))?;
     if !cidr.contains(&gateway) {
         return Err(refuse("InvalidGatewayIP", format!("gatewayIP {gateway} is not within {cidr}")));
     }
-    if cidr.prefix_len() < 31 && (gateway == cidr.network() || gateway == cidr.broadcast()) {
+    if cidr::is_network_address(&cidr, gateway) || cidr::is_broadcast_address(&cidr, gateway) {
         let message = format!("gatewayIP {gateway} is the network's or the broadcast address of {cidr}");
         return Err(refuse("InvalidGatewayIP", message));
     }
@@ -135,7 +131,7 @@ fn read(fact: &NetworkFact) -> Result<Network<'_>, NetworkProblem> {
     for text in &spec.source_cidrs {
         let source = cidr::network(text)
             .ok_or_else(|| refuse("InvalidSourceCIDR", format!("sourceCIDRs: {text} is not a network")))?;
-        if matches!(source, IpNet::V6(_)) {
+        if source.addr().is_ipv4() != cidr.addr().is_ipv4() {
             let message = format!("sourceCIDRs: {text} is not of the family of {cidr}");
             return Err(refuse("InvalidSourceCIDR", message));
         }

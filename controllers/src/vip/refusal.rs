@@ -34,6 +34,9 @@ pub enum Refusal {
     /// A VipAddress that is not ours has it.
     #[error("VipAddress {0}, which is not managed by this controller, has it")]
     HeldByOther(String),
+    /// The Service does not have this family.
+    #[error("the Service has no {0}: its ipFamilies do not name it")]
+    FamilyNotServed(&'static str),
     /// There is no VipConfig that can be used.
     #[error("there is no accepted VipConfig named default")]
     NoConfig,
@@ -80,6 +83,7 @@ impl Refusal {
             Self::GatewayAddress(_) => "GatewayAddress",
             Self::NodeAddress(_) => "NodeAddress",
             Self::HeldByService(_) | Self::HeldByOther(_) => "AddressInUse",
+            Self::FamilyNotServed(_) => "FamilyNotServed",
             Self::NoConfig => "NoConfig",
             Self::NoReadyEndpoint(_) => "NoReadyEndpoint",
             Self::NoNodeForNetwork { .. } => "NoNodeForNetwork",
@@ -100,6 +104,7 @@ impl Refusal {
             | Self::NoNetwork
             | Self::NetworkAddress(_)
             | Self::BroadcastAddress(_)
+            | Self::FamilyNotServed(_)
             | Self::NoConfig
             | Self::NoReadyEndpoint(_)
             | Self::NoNodeForNetwork { .. }

@@ -3,21 +3,21 @@
 //! The kernel cannot select by the addresses we need, so the list is read and what matches is deleted by its tuple.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use litek8s_plan::Flow;
 
 use crate::KernelError;
 use crate::wire::{
-    Answer, Attributes, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetfilterSocket, Writer, messages,
+    Answer, Attributes, HEADER, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetfilterSocket, Writer, messages,
 };
 
 /// `NFNL_SUBSYS_CTNETLINK`
 const SUBSYSTEM: u16 = 1;
 const GET: u16 = 1;
 const DELETE: u16 = 2;
-/// `AF_INET`
-const IPV4: u8 = 2;
+/// `AF_UNSPEC`: of both families.
+const ANY: u8 = 0;
 /// `CTA_TUPLE_ORIG`, `CTA_TUPLE_REPLY`, `CTA_ID`, `CTA_ZONE`
 const ORIGINAL: u16 = 1;
 const REPLY: u16 = 2;
@@ -27,14 +27,14 @@ const NESTED: u16 = 0x8000;
 
 /// The addresses of one connection.
 struct Tuple {
-    original_source: Ipv4Addr,
-    original_destination: Ipv4Addr,
-    reply_destination: Ipv4Addr,
+    original_source: IpAddr,
+    original_destination: IpAddr,
+    reply_destination: IpAddr,
 }
 
 /// Deletes every connection that one of `flows` selects, and says how many there were.
 pub(crate) fn forget(socket: &mut NetfilterSocket, flows: &[Flow]) -> Result<usize, KernelError> {
-    let mut by_address: BTreeMap<Ipv4Addr, Vec<&Flow>> = BTreeMap::new();
+    let mut by_address: BTreeMap<IpAddr, Vec<&Flow>> = BTreeMap::new();
     for flow in flows {
         let (Flow::Address(address) | Flow::PodSource { pod: address, .. } | Flow::Pod { pod: address, .. }) =
             flow;
@@ -48,7 +48,7 @@ pub(crate) fn forget(socket: &mut NetfilterSocket, flows: &[Flow]) -> Result<usi
             .any(|flow| selects(flow, tuple))
     };
     let mut request = Writer::default();
-    request.message(SUBSYSTEM << 8 | GET, NLM_F_REQUEST | NLM_F_DUMP, 1, (IPV4, 0), |_| {});
+    request.message(SUBSYSTEM << 8 | GET, NLM_F_REQUEST | NLM_F_DUMP, 1, (ANY, 0), |_| {});
     let mut doomed = Writer::default();
     let mut count = 0;
     // A list that changes meanwhile is no matter: what is missed is new, and new connections are judged anew.
@@ -56,7 +56,7 @@ pub(crate) fn forget(socket: &mut NetfilterSocket, flows: &[Flow]) -> Result<usi
         let attributes = message.attributes();
         if read_tuple(attributes).is_some_and(|tuple| selected(&tuple)) {
             count += 1;
-            write_deletion(&mut doomed, attributes);
+            write_deletion(&mut doomed, message.bytes[HEADER], attributes);
         }
     })?;
     for message in messages(&doomed.bytes) {
@@ -72,8 +72,8 @@ pub(crate) fn forget(socket: &mut NetfilterSocket, flows: &[Flow]) -> Result<usi
 }
 
 /// The id keeps a connection that reuses the tuple from being deleted for its predecessor.
-fn write_deletion(doomed: &mut Writer, connection: Attributes<'_>) {
-    doomed.message(SUBSYSTEM << 8 | DELETE, NLM_F_REQUEST | NLM_F_ACK, 2, (IPV4, 0), |writer| {
+fn write_deletion(doomed: &mut Writer, family: u8, connection: Attributes<'_>) {
+    doomed.message(SUBSYSTEM << 8 | DELETE, NLM_F_REQUEST | NLM_F_ACK, 2, (family, 0), |writer| {
         for (kind, written) in [(ORIGINAL, ORIGINAL | NESTED), (ID, ID), (ZONE, ZONE)] {
             if let Some(value) = connection.get(kind) {
                 writer.put(written, value);
@@ -83,9 +83,13 @@ fn write_deletion(doomed: &mut Writer, connection: Attributes<'_>) {
 }
 
 fn read_tuple(attributes: Attributes<'_>) -> Option<Tuple> {
-    let address = |tuple: u16, kind: u16| -> Option<Ipv4Addr> {
-        let bytes: [u8; 4] = attributes.nest(tuple)?.nest(1)?.get(kind)?.try_into().ok()?;
-        Some(bytes.into())
+    // `CTA_IP_V4_SRC` and `_DST` are 1 and 2, those of IPv6 are 3 and 4.
+    let address = |tuple: u16, four: u16| -> Option<IpAddr> {
+        let addresses = attributes.nest(tuple)?.nest(1)?;
+        match addresses.get(four) {
+            Some(bytes) => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),
+            None => Some(Ipv6Addr::from(<[u8; 16]>::try_from(addresses.get(four + 2)?).ok()?).into()),
+        }
     };
     Some(Tuple {
         original_source: address(ORIGINAL, 1)?,
@@ -103,8 +107,7 @@ fn selects(flow: &Flow, tuple: &Tuple) -> bool {
             tuple.original_source == *pod && tuple.reply_destination == *source
         }
         Flow::Pod { pod, networks, except, keep } => {
-            let to =
-                |list: &[ipnet::Ipv4Net]| list.iter().any(|net| net.contains(&tuple.original_destination));
+            let to = |list: &[ipnet::IpNet]| list.iter().any(|net| net.contains(&tuple.original_destination));
             tuple.original_source == *pod
                 && to(networks)
                 && !to(except)

@@ -1,7 +1,7 @@
 //! One namespace's kernel: what is there, and the plan's ops done in order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use litek8s_plan::nft::{Change, Table};
@@ -9,7 +9,7 @@ use litek8s_plan::{AddressKey, Flow, NextHop, Observed, Op, Route};
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 
-use crate::arp::Announcer;
+use crate::announce::Announcer;
 use crate::links::{list_links, promote_secondaries};
 use crate::monitor::Monitor;
 use crate::routing::{address_message, route_message, rule_message};
@@ -102,7 +102,7 @@ impl Kernel {
     ///
     /// # Errors
     /// When the interface is not there or down.
-    pub async fn announce(&self, interface: &str, addresses: &[Ipv4Addr]) -> Result<(), KernelError> {
+    pub async fn announce(&self, interface: &str, addresses: &[IpAddr]) -> Result<(), KernelError> {
         self.announcer.announce(interface, addresses).await
     }
 

@@ -12,9 +12,12 @@ mod links;
 mod resolve;
 mod routing;
 
+mod announce;
 mod arp;
 mod conntrack;
+mod ndp;
 mod nft;
+mod packet;
 
 mod kernel;
 mod monitor;
@@ -28,4 +31,4 @@ pub use links::{Link, Links};
 pub use monitor::{Monitor, Notice};
 pub use netns::Netns;
 pub use probe::{MissingFeature, probe};
-pub use prober::{Claim, Prober};
+pub use prober::{Asker, Claim, Prober};

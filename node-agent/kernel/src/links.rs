@@ -7,15 +7,15 @@
     reason = "the kernel's attributes are an open set: those we do not use are passed over"
 )]
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
+use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use rtnetlink::packet_route::link::{
     AfSpecInet, AfSpecUnspec, InetDevConf, InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage,
 };
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::{
     AddressMessageBuilder, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder,
 };
@@ -66,8 +66,7 @@ impl Links {
     /// # Errors
     /// [`KernelError::NoLink`] when there is none.
     pub async fn get(&self, name: &str) -> Result<Link, KernelError> {
-        let all = self.list().await?;
-        all.into_iter().find(|link| link.name == name).ok_or_else(|| KernelError::NoLink(name.to_owned()))
+        link_named(&self.rtnl, name).await
     }
 
     /// A veth pair: `name` here, `peer` in `peer_namespace`. Both stay down.
@@ -137,7 +136,7 @@ impl Links {
         self.rtnl.change(RouteNetlinkMessage::DelLink(message), 0, || format!("link delete {name}")).await
     }
 
-    /// Adds an address (`192.0.2.1/24`) with its prefix route.
+    /// Adds an address (`192.0.2.1/24`) with its prefix route. An IPv6 address is in force at once.
     ///
     /// # Errors
     /// When it is there already or the link is missing.
@@ -161,23 +160,29 @@ impl Links {
             .await
     }
 
-    /// The IPv4 addresses of a link, in the kernel's order.
+    /// The addresses of a link that others can reach, those of IPv4 first, in the kernel's order.
     ///
     /// # Errors
     /// When the kernel cannot be read or the link is missing.
     pub async fn addresses(&self, name: &str) -> Result<Vec<IpNet>, KernelError> {
         let index = self.get(name).await?.index;
         let mut request = AddressMessage::default();
-        request.header.family = rtnetlink::packet_route::AddressFamily::Inet;
+        request.header.family = AddressFamily::Unspec;
         let all = self.rtnl.dump(RouteNetlinkMessage::GetAddress(request), "addresses").await?;
         let mut found = Vec::new();
         for message in all {
             let RouteNetlinkMessage::NewAddress(message) = message else { continue };
-            if message.header.index != index {
+            if message.header.index != index || message.header.scope != AddressScope::Universe {
                 continue;
             }
             for attribute in &message.attributes {
-                if let AddressAttribute::Local(address) = attribute
+                // IPv6 names the local address only when there is another at the other end.
+                let local = match attribute {
+                    AddressAttribute::Local(address) => Some(address),
+                    AddressAttribute::Address(address @ IpAddr::V6(_)) => Some(address),
+                    _ => None,
+                };
+                if let Some(address) = local
                     && let Ok(net) = IpNet::new(*address, message.header.prefix_len)
                 {
                     found.push(net);
@@ -254,6 +259,37 @@ pub(crate) async fn list_links(rtnl: &Rtnl) -> Result<Vec<Link>, KernelError> {
     Ok(links)
 }
 
+/// The link of that name.
+pub(crate) async fn link_named(rtnl: &Rtnl, name: &str) -> Result<Link, KernelError> {
+    let all = list_links(rtnl).await?;
+    all.into_iter().find(|link| link.name == name).ok_or_else(|| KernelError::NoLink(name.to_owned()))
+}
+
+/// The address of a link that only its own segment knows, once it may be used.
+pub(crate) async fn link_local(rtnl: &Rtnl, index: u32) -> Result<Option<Ipv6Addr>, KernelError> {
+    let mut request = AddressMessage::default();
+    request.header.family = AddressFamily::Inet6;
+    let all = rtnl.dump(RouteNetlinkMessage::GetAddress(request), "addresses").await?;
+    let usable = |message: &AddressMessage| {
+        let flags = message.attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Flags(flags) => Some(*flags),
+            _ => None,
+        });
+        message.header.index == index && !flags.is_some_and(|flags| flags.contains(AddressFlags::Tentative))
+    };
+    Ok(all.iter().find_map(|message| match message {
+        RouteNetlinkMessage::NewAddress(message) if usable(message) => {
+            message.attributes.iter().find_map(|attribute| match attribute {
+                AddressAttribute::Address(IpAddr::V6(address)) if address.is_unicast_link_local() => {
+                    Some(*address)
+                }
+                _ => None,
+            })
+        }
+        _ => None,
+    }))
+}
+
 pub(crate) fn link_of(message: &LinkMessage) -> Option<Link> {
     let name = message.attributes.iter().find_map(|attribute| match attribute {
         LinkAttribute::IfName(name) => Some(name.clone()),
@@ -278,9 +314,13 @@ fn address_message(index: u32, address: IpNet) -> AddressMessage {
             .index(index)
             .address(net.addr(), net.prefix_len())
             .build(),
-        IpNet::V6(net) => AddressMessageBuilder::<std::net::Ipv6Addr>::new()
-            .index(index)
-            .address(net.addr(), net.prefix_len())
-            .build(),
+        IpNet::V6(net) => {
+            let mut message = AddressMessageBuilder::<Ipv6Addr>::new()
+                .index(index)
+                .address(net.addr(), net.prefix_len())
+                .build();
+            message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+            message
+        }
     }
 }

@@ -12,8 +12,8 @@ use crate::wire::messages;
 use crate::{KernelError, Netns};
 use litek8s_plan::PROTOCOL;
 
-/// `RTNLGRP_LINK`, `_IPV4_IFADDR`, `_IPV4_ROUTE` and `_IPV4_RULE` as bits.
-const ROUTE_GROUPS: u32 = 1 | 1 << 4 | 1 << 6 | 1 << 7;
+/// `RTNLGRP_LINK`, and `_IFADDR`, `_ROUTE` and `_RULE` of both families as bits.
+const ROUTE_GROUPS: u32 = 1 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18;
 /// `NFNLGRP_NFTABLES` as a bit.
 const NFTABLES_GROUP: u32 = 1 << 6;
 
@@ -22,7 +22,7 @@ const NFTABLES_GROUP: u32 = 1 << 6;
 pub enum Notice {
     /// A link came, went or changed its state.
     Link,
-    /// An IPv4 address.
+    /// An address.
     Address,
     /// A route of ours.
     Route,

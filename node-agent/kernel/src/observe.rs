@@ -6,12 +6,11 @@ use std::path::Path;
 
 use litek8s_plan::{Interface, Observed};
 use rtnetlink::packet_route::address::AddressMessage;
+use rtnetlink::packet_route::rule::RuleMessage;
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::links::{Link, list_links};
-use crate::routing::{
-    FoundAddress, FoundRule, Names, read_address, read_route, read_rule, route_request, rule_request,
-};
+use crate::routing::{FoundAddress, FoundRule, Names, read_address, read_route, read_rule, route_request};
 use crate::rtnl::Rtnl;
 use crate::{KernelError, Netns};
 
@@ -21,9 +20,7 @@ pub(crate) async fn observe(namespace: &Netns, rtnl: &Rtnl) -> Result<Observed, 
     let names: Names = links.iter().map(|link| (link.index, link.name.clone())).collect();
     let mut observed = Observed { interfaces: read_interfaces(namespace, &links)?, ..Observed::default() };
 
-    let mut request = AddressMessage::default();
-    request.header.family = AddressFamily::Inet;
-    for message in rtnl.dump(RouteNetlinkMessage::GetAddress(request), "addresses").await? {
+    for message in rtnl.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()), "addresses").await? {
         let RouteNetlinkMessage::NewAddress(message) = message else { continue };
         match read_address(&message, &names) {
             Some(FoundAddress::Ours(key, address)) => {
@@ -35,13 +32,15 @@ pub(crate) async fn observe(namespace: &Netns, rtnl: &Rtnl) -> Result<Observed, 
             None => {}
         }
     }
-    for message in rtnl.dump(RouteNetlinkMessage::GetRoute(route_request()), "routes").await? {
-        let RouteNetlinkMessage::NewRoute(message) = message else { continue };
-        if let Some((key, route)) = read_route(&message, &names) {
-            observed.routes.insert(key, route);
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        for message in rtnl.dump(RouteNetlinkMessage::GetRoute(route_request(family)), "routes").await? {
+            let RouteNetlinkMessage::NewRoute(message) = message else { continue };
+            if let Some((key, route)) = read_route(&message, &names) {
+                observed.routes.insert(key, route);
+            }
         }
     }
-    for message in rtnl.dump(RouteNetlinkMessage::GetRule(rule_request()), "rules").await? {
+    for message in rtnl.dump(RouteNetlinkMessage::GetRule(RuleMessage::default()), "rules").await? {
         let RouteNetlinkMessage::NewRule(message) = message else { continue };
         match read_rule(&message) {
             Some(FoundRule::Ours(rule)) => {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::thread;
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use litek8s_plan::{Facts, Flow, Interface, Op, Vip, compile, diff};
 use nix::sched::{CloneFlags, unshare};
 
@@ -42,7 +42,7 @@ pub async fn probe() -> Result<(), MissingFeature> {
         .map_err(missing("netfilter or packet sockets", "CONFIG_NETFILTER_NETLINK, CONFIG_PACKET"))?;
     let observed = kernel.observe().await.map_err(missing("nf_tables", "CONFIG_NF_TABLES"))?;
     let mut ops = diff(&compile(&facts()).desired, &observed);
-    ops.push(Op::Forget(Flow::Address(ADDRESS)));
+    ops.push(Op::Forget(Flow::Address(ADDRESS.into())));
     for op in ops {
         if let Some((op, source)) = kernel.apply(std::slice::from_ref(&op)).await.failed {
             let (feature, option) = needed(&op);
@@ -57,7 +57,9 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 
 /// One VIP with everything a VIP can have.
 fn facts() -> Facts {
-    let network = |a, b, c, length| Ipv4Net::new(Ipv4Addr::new(a, b, c, 0), length).unwrap_or_default();
+    let network = |a, b, c, length| -> IpNet {
+        Ipv4Net::new(Ipv4Addr::new(a, b, c, 0), length).unwrap_or_default().into()
+    };
     Facts {
         mask: 0x7f,
         cluster_networks: vec![network(10, 42, 0, 16)],
@@ -65,13 +67,13 @@ fn facts() -> Facts {
             name: "probe/probe-1".to_owned(),
             index: 1,
             interface: "probe-a".to_owned(),
-            virtual_cidr: Ipv4Net::new(ADDRESS, 24).unwrap_or_default(),
-            gateway: Some(Ipv4Addr::new(203, 0, 113, 254)),
+            virtual_cidr: Ipv4Net::new(ADDRESS, 24).unwrap_or_default().into(),
+            gateway: Some(Ipv4Addr::new(203, 0, 113, 254).into()),
             source_cidrs: vec![network(10, 9, 0, 16)],
             mark: 1,
             table: 20001,
             priority: 20001,
-            endpoints: BTreeSet::from([Ipv4Addr::new(10, 42, 0, 5)]),
+            endpoints: BTreeSet::from([Ipv4Addr::new(10, 42, 0, 5).into()]),
         }],
         interfaces: BTreeMap::from([(
             "probe-a".to_owned(),

@@ -1,22 +1,25 @@
-//! Asking by ARP who has an address, and hearing who says so. It changes nothing, here or with the neighbours.
+//! Asking who has an address, by ARP or neighbour solicitation, and hearing who says so. It changes nothing here.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 use tokio::io::unix::AsyncFd;
 
-use crate::links::list_links;
+use crate::links::{link_local, link_named};
+use crate::packet::send_frame;
 use crate::rtnl::Rtnl;
-use crate::{KernelError, Netns, arp};
+use crate::{KernelError, Netns, arp, ndp};
 
-/// Longer than any ARP frame.
-const FRAME: usize = 128;
+/// Longer than any ARP frame or advertisement.
+const FRAME: usize = 256;
 
-/// A socket that sees all ARP of one namespace.
+/// Sockets that hear all claims of one namespace's neighbours.
 #[derive(Debug)]
 pub struct Prober {
-    socket: AsyncFd<OwnedFd>,
+    arp: AsyncFd<OwnedFd>,
+    /// Hears neighbour advertisements; none in a kernel without IPv6.
+    ndp: Option<AsyncFd<OwnedFd>>,
     rtnl: Rtnl,
 }
 
@@ -24,71 +27,107 @@ pub struct Prober {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Who has it.
     pub mac: [u8; 6],
 }
 
+/// In whose name a question is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// In nobody's: no neighbour remembers it. An IPv6 neighbour answers it to all nodes of the link.
+    Nobody,
+    /// In our own where IPv6 can answer to us alone; else in nobody's.
+    Ourselves,
+}
+
 impl Prober {
-    /// Opens the socket inside `netns`. Needs a tokio runtime.
+    /// Opens the sockets inside `netns`. Needs a tokio runtime.
     ///
     /// # Errors
     /// When raw sockets are not allowed.
     pub fn open(netns: &Netns) -> Result<Self, KernelError> {
         let rtnl = Rtnl::open(netns)?;
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let open = || socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll);
-        let arp_only = || -> nix::Result<OwnedFd> {
-            let socket = open()?;
-            bind_to_arp(&socket)?;
-            Ok(socket)
-        };
-        let opened = netns.run(arp_only)?.map_err(|errno| KernelError::Socket(errno.into()))?;
-        Ok(Self { socket: registered(opened)?, rtnl })
+        let opened = netns.run(|| -> nix::Result<(OwnedFd, Option<OwnedFd>)> {
+            let arp = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
+            bind_to_arp(&arp)?;
+            let ndp = match socket(AddressFamily::Inet6, SockType::Raw, flags, SockProtocol::IcmpV6) {
+                Ok(socket) => {
+                    only_advertisements(&socket)?;
+                    Some(socket)
+                }
+                Err(nix::errno::Errno::EAFNOSUPPORT) => None,
+                Err(errno) => return Err(errno),
+            };
+            Ok((arp, ndp))
+        });
+        let (arp, ndp) = opened?.map_err(|errno| KernelError::Socket(errno.into()))?;
+        Ok(Self { arp: registered(arp)?, ndp: ndp.map(registered).transpose()?, rtnl })
     }
 
     /// Asks once for each address on an interface.
     ///
     /// # Errors
     /// When the interface is not there or down.
-    pub async fn ask(&self, interface: &str, addresses: &[Ipv4Addr]) -> Result<(), KernelError> {
-        let links = list_links(&self.rtnl).await?;
-        let link = links
-            .into_iter()
-            .find(|link| link.name == interface)
-            .ok_or_else(|| KernelError::NoLink(interface.to_owned()))?;
+    pub async fn ask(&self, interface: &str, addresses: &[IpAddr], asker: Asker) -> Result<(), KernelError> {
+        let link = link_named(&self.rtnl, interface).await?;
         let Some(mac) = link.mac else { return Ok(()) };
+        let source = match asker {
+            Asker::Ourselves if addresses.iter().any(IpAddr::is_ipv6) => {
+                link_local(&self.rtnl, link.index).await?
+            }
+            Asker::Ourselves | Asker::Nobody => None,
+        };
         for address in addresses {
-            let frame = arp::question(mac, *address);
-            arp::send_frame(self.socket.get_ref(), link.index, &frame).map_err(|source| {
-                KernelError::Refused { what: format!("arp ask {address} dev {interface}"), source }
+            let sent = match address {
+                IpAddr::V4(four) => send_frame(self.arp.get_ref(), link.index, &arp::question(mac, *four)),
+                IpAddr::V6(six) => {
+                    send_frame(self.arp.get_ref(), link.index, &ndp::question(mac, source, *six))
+                }
+            };
+            sent.map_err(|source| KernelError::Refused {
+                what: format!("ask for {address} dev {interface}"),
+                source,
             })?;
         }
         Ok(())
     }
 
-    /// The next thing that anybody says, ourselves included.
+    /// The next thing that a neighbour says.
     ///
     /// # Errors
-    /// When the socket is of no use any more.
+    /// When a socket is of no use any more.
     pub async fn heard(&self) -> Result<Claim, KernelError> {
-        let mut frame = [0; FRAME];
-        loop {
-            let mut ready = self.socket.readable().await.map_err(KernelError::Socket)?;
-            let received = ready.try_io(|socket| {
-                recv(socket.get_ref().as_raw_fd(), &mut frame, MsgFlags::MSG_DONTWAIT).map_err(Into::into)
-            });
-            match received {
-                Ok(Ok(length)) => {
-                    if let Some((address, mac)) = frame.get(..length).and_then(arp::claim) {
-                        return Ok(Claim { address, mac });
-                    }
+        let four = hear(&self.arp, |frame| arp::claim(frame).map(|(address, mac)| (address.into(), mac)));
+        let Some(ndp) = &self.ndp else { return four.await };
+        tokio::select! {
+            claim = four => claim,
+            claim = hear(ndp, |message| ndp::claim(message).map(|(address, mac)| (address.into(), mac))) => claim,
+        }
+    }
+}
+
+async fn hear(
+    socket: &AsyncFd<OwnedFd>,
+    read: impl Fn(&[u8]) -> Option<(IpAddr, [u8; 6])>,
+) -> Result<Claim, KernelError> {
+    let mut frame = [0; FRAME];
+    loop {
+        let mut ready = socket.readable().await.map_err(KernelError::Socket)?;
+        let received = ready.try_io(|socket| {
+            recv(socket.get_ref().as_raw_fd(), &mut frame, MsgFlags::MSG_DONTWAIT).map_err(Into::into)
+        });
+        match received {
+            Ok(Ok(length)) => {
+                if let Some((address, mac)) = frame.get(..length).and_then(&read) {
+                    return Ok(Claim { address, mac });
                 }
-                // An interface that went down says so once.
-                Ok(Err(error)) if error.raw_os_error() == Some(libc::ENETDOWN) => {}
-                Ok(Err(error)) => return Err(KernelError::Socket(error)),
-                Err(_would_block) => {}
             }
+            // An interface that went down says so once.
+            Ok(Err(error)) if error.raw_os_error() == Some(libc::ENETDOWN) => {}
+            Ok(Err(error)) => return Err(KernelError::Socket(error)),
+            Err(_would_block) => {}
         }
     }
 }
@@ -115,4 +154,19 @@ fn bind_to_arp(socket: &OwnedFd) -> nix::Result<()> {
     // SAFETY: the address lives until the call returns, and its length is its own.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), length) };
     nix::errno::Errno::result(bound).map(drop)
+}
+
+/// Lets the kernel pass over every other ICMPv6 message: a set bit blocks a type (RFC 3542, section 3.2).
+#[allow(unsafe_code, reason = "no safe wrapper sets this filter")]
+fn only_advertisements(socket: &OwnedFd) -> nix::Result<()> {
+    /// `ICMPV6_FILTER`
+    const FILTER: libc::c_int = 1;
+    let mut blocked = [u32::MAX; 8];
+    blocked[usize::from(ndp::ADVERTISEMENT / 32)] &= !(1 << (ndp::ADVERTISEMENT % 32));
+    let length = libc::socklen_t::try_from(size_of_val(&blocked)).unwrap_or_default();
+    // SAFETY: the filter lives until the call returns, and its length is its own.
+    let set = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_ICMPV6, FILTER, blocked.as_ptr().cast(), length)
+    };
+    nix::errno::Errno::result(set).map(drop)
 }

@@ -111,5 +111,5 @@ fn judge(
     let (Some(interface), Some(source)) = (interface, source) else {
         return Err("the node has no interface or no address towards it".to_owned());
     };
-    Ok(NextHop { gateway: gateway.unwrap_or(pod), interface, source })
+    Ok(NextHop { gateway: gateway.unwrap_or(pod).into(), interface, source: source.into() })
 }

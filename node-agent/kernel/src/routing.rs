@@ -8,12 +8,16 @@
 )]
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
-use litek8s_plan::{Address, AddressKey, ForeignRule, Hop, LABEL_PREFIX, PROTOCOL, Route, RouteKey, Rule};
+use ipnet::IpNet;
+use litek8s_plan::{
+    Address, AddressKey, Family, ForeignRule, Hop, LABEL_PREFIX, PROTOCOL, Route, RouteKey, Rule,
+};
 use rtnetlink::packet_route::AddressFamily;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use rtnetlink::packet_route::address::{
+    AddressAttribute, AddressFlags, AddressMessage, AddressProtocol, AddressScope, CacheInfo,
+};
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol, RouteScope,
     RouteType,
@@ -26,78 +30,117 @@ pub(crate) type Names = BTreeMap<u32, String>;
 /// Our routing protocol in the crate's terms.
 pub(crate) const OURS: RouteProtocol = RouteProtocol::Other(PROTOCOL);
 
+/// A lifetime without an end.
+const FOREVER: u32 = u32::MAX;
+
+fn family_of(family: AddressFamily) -> Option<Family> {
+    match family {
+        AddressFamily::Inet => Some(Family::V4),
+        AddressFamily::Inet6 => Some(Family::V6),
+        _ => None,
+    }
+}
+
+fn number_of(family: Family) -> AddressFamily {
+    match family {
+        Family::V4 => AddressFamily::Inet,
+        Family::V6 => AddressFamily::Inet6,
+    }
+}
+
 /// An address of an interface.
 pub(crate) enum FoundAddress {
-    /// With our label.
+    /// With our label, or our protocol.
     Ours(AddressKey, Address),
     /// Of somebody else, on that interface.
-    Foreign(String, Ipv4Net),
+    Foreign(String, IpNet),
 }
 
 pub(crate) fn read_address(message: &AddressMessage, names: &Names) -> Option<FoundAddress> {
     let interface = names.get(&message.header.index)?.clone();
     let mut local = None;
     let mut label = None;
-    let mut no_prefix_route = false;
+    let (mut no_prefix_route, mut ours) = (false, false);
     for attribute in &message.attributes {
         match attribute {
-            AddressAttribute::Local(IpAddr::V4(address)) => local = Some(*address),
+            AddressAttribute::Local(address) => local = Some(*address),
+            // IPv6 names the local address only when there is another at the other end.
+            AddressAttribute::Address(address @ IpAddr::V6(_)) => local = local.or(Some(*address)),
+            AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL)) => ours = true,
             AddressAttribute::Label(text) => label = Some(text.clone()),
             AddressAttribute::Flags(flags) => no_prefix_route = flags.contains(AddressFlags::Noprefixroute),
             _ => {}
         }
     }
-    let address = Ipv4Net::new(local?, message.header.prefix_len).ok()?;
-    Some(match label {
-        Some(label) if label.starts_with(LABEL_PREFIX) => {
-            FoundAddress::Ours(AddressKey { interface, address }, Address { label, no_prefix_route })
-        }
-        _ => FoundAddress::Foreign(interface, address),
+    let address = IpNet::new(local?, message.header.prefix_len).ok()?;
+    let ours = match &label {
+        Some(label) => label.starts_with(LABEL_PREFIX),
+        None => ours && address.addr().is_ipv6(),
+    };
+    Some(if ours {
+        FoundAddress::Ours(AddressKey { interface, address }, Address { label, no_prefix_route })
+    } else {
+        FoundAddress::Foreign(interface, address)
     })
 }
 
 pub(crate) fn address_message(index: u32, key: &AddressKey, address: Option<&Address>) -> AddressMessage {
     let mut message = AddressMessage::default();
-    message.header.family = AddressFamily::Inet;
+    message.header.family = number_of(key.family());
     message.header.prefix_len = key.address.prefix_len();
     message.header.scope = AddressScope::Universe;
     message.header.index = index;
-    let local = IpAddr::V4(key.address.addr());
+    let local = key.address.addr();
     message.attributes.push(AddressAttribute::Local(local));
     message.attributes.push(AddressAttribute::Address(local));
-    if let Some(address) = address {
-        message.attributes.push(AddressAttribute::Label(address.label.clone()));
-        if address.no_prefix_route {
-            message.attributes.push(AddressAttribute::Flags(AddressFlags::Noprefixroute));
-        }
+    let Some(address) = address else { return message };
+    let mut flags = AddressFlags::empty();
+    flags.set(AddressFlags::Noprefixroute, address.no_prefix_route);
+    message.attributes.extend(address.label.clone().map(AddressAttribute::Label));
+    if key.family() == Family::V6 {
+        flags |= AddressFlags::Nodad;
+        let mut lifetime = CacheInfo::default();
+        (lifetime.ifa_valid, lifetime.ifa_preferred) = (FOREVER, 0);
+        message.attributes.push(AddressAttribute::CacheInfo(lifetime));
+        message.attributes.push(AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL)));
     }
+    message.attributes.push(AddressAttribute::Flags(flags));
     message
 }
 
 /// A dump of our routes: with strict checking the kernel filters by protocol itself.
-pub(crate) fn route_request() -> RouteMessage {
+pub(crate) fn route_request(family: AddressFamily) -> RouteMessage {
     let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet;
+    message.header.address_family = family;
     message.header.protocol = OURS;
     message
 }
 
+fn ip_of(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
+    }
+}
+
 /// One of our routes; `None` when it is not ours.
 pub(crate) fn read_route(message: &RouteMessage, names: &Names) -> Option<(RouteKey, Route)> {
-    if message.header.protocol != OURS || message.header.address_family != AddressFamily::Inet {
+    if message.header.protocol != OURS {
         return None;
     }
+    let family = family_of(message.header.address_family)?;
     let mut table = u32::from(message.header.table);
-    let (mut destination, mut metric) = (Ipv4Addr::UNSPECIFIED, 0);
+    let (mut destination, mut metric) = (family.everywhere().addr(), 0);
     let (mut gateway, mut source, mut interface, mut hops) = (None, None, None, None);
     let mut plain = message.header.tos == 0;
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Table(number) => table = *number,
             RouteAttribute::Priority(number) => metric = *number,
-            RouteAttribute::Destination(RouteAddress::Inet(address)) => destination = *address,
-            RouteAttribute::Gateway(RouteAddress::Inet(address)) => gateway = Some(*address),
-            RouteAttribute::PrefSource(RouteAddress::Inet(address)) => source = Some(*address),
+            RouteAttribute::Destination(address) => destination = ip_of(address)?,
+            RouteAttribute::Gateway(address) => gateway = ip_of(address),
+            RouteAttribute::PrefSource(address) => source = ip_of(address),
             RouteAttribute::Oif(index) => interface = names.get(index).cloned(),
             RouteAttribute::MultiPath(list) => {
                 hops = list.iter().map(|hop| read_hop(hop, names)).collect::<Option<Vec<Hop>>>();
@@ -107,7 +150,7 @@ pub(crate) fn read_route(message: &RouteMessage, names: &Names) -> Option<(Route
             _ => {}
         }
     }
-    let destination = Ipv4Net::new(destination, message.header.destination_prefix_length).ok()?;
+    let destination = IpNet::new(destination, message.header.destination_prefix_length).ok()?;
     let key = RouteKey { table, destination, metric };
     let route = match (message.header.kind, gateway, interface, source) {
         (RouteType::Unicast, None, Some(interface), Some(source)) if plain => {
@@ -125,7 +168,7 @@ pub(crate) fn read_route(message: &RouteMessage, names: &Names) -> Option<(Route
 
 fn read_hop(hop: &RouteNextHop, names: &Names) -> Option<Hop> {
     let gateway = hop.attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Gateway(RouteAddress::Inet(address)) => Some(*address),
+        RouteAttribute::Gateway(address) => ip_of(address),
         _ => None,
     })?;
     let interface = names.get(&hop.interface_index)?.clone();
@@ -137,7 +180,7 @@ fn hop_message(hop: &Hop, indexes: &BTreeMap<String, u32>) -> Option<RouteNextHo
     let mut message = RouteNextHop::default();
     message.interface_index = *indexes.get(&hop.interface)?;
     message.hops = hop.weight.saturating_sub(1);
-    message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet(hop.gateway)));
+    message.attributes.push(RouteAttribute::Gateway(hop.gateway.into()));
     Some(message)
 }
 
@@ -148,7 +191,7 @@ pub(crate) fn route_message(
     indexes: &BTreeMap<String, u32>,
 ) -> Option<RouteMessage> {
     let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet;
+    message.header.address_family = number_of(key.family());
     message.header.destination_prefix_length = key.destination.prefix_len();
     message.header.protocol = OURS;
     message.header.scope = RouteScope::Universe;
@@ -162,7 +205,7 @@ pub(crate) fn route_message(
     }
     let mut put = |attribute| message.attributes.push(attribute);
     if key.destination.prefix_len() > 0 {
-        put(RouteAttribute::Destination(RouteAddress::Inet(key.destination.network())));
+        put(RouteAttribute::Destination(key.destination.network().into()));
     }
     if key.metric > 0 {
         put(RouteAttribute::Priority(key.metric));
@@ -170,7 +213,7 @@ pub(crate) fn route_message(
     let source = match route {
         Route::Link { source, .. } => Some(source),
         Route::Via { gateway, source, .. } => {
-            put(RouteAttribute::Gateway(RouteAddress::Inet(*gateway)));
+            put(RouteAttribute::Gateway((*gateway).into()));
             Some(source)
         }
         Route::Multipath { hops, source } => {
@@ -181,20 +224,21 @@ pub(crate) fn route_message(
         Route::Unreachable | Route::Other => None,
     };
     if let Some(source) = source {
-        put(RouteAttribute::PrefSource(RouteAddress::Inet(*source)));
+        put(RouteAttribute::PrefSource((*source).into()));
     }
     if let Some(interface) = route.interface() {
         put(RouteAttribute::Oif(*indexes.get(interface)?));
     }
     match route {
-        Route::Link { .. } => message.header.scope = RouteScope::Link,
+        // IPv6 knows no scopes of routes.
+        Route::Link { .. } if key.family() == Family::V4 => message.header.scope = RouteScope::Link,
         Route::Unreachable => message.header.kind = RouteType::Unreachable,
         // Deleted whatever it is: by destination, metric, table and our protocol.
         Route::Other => {
             message.header.kind = RouteType::Unspec;
             message.header.scope = RouteScope::NoWhere;
         }
-        Route::Via { .. } | Route::Multipath { .. } => {}
+        Route::Link { .. } | Route::Via { .. } | Route::Multipath { .. } => {}
     }
     Some(message)
 }
@@ -207,15 +251,10 @@ pub(crate) enum FoundRule {
     Foreign(ForeignRule),
 }
 
-pub(crate) fn rule_request() -> RuleMessage {
-    let mut message = RuleMessage::default();
-    message.header.family = AddressFamily::Inet;
-    message
-}
-
 pub(crate) fn read_rule(message: &RuleMessage) -> Option<FoundRule> {
+    let family = family_of(message.header.family)?;
     let table = u32::from(message.header.table);
-    let mut rule = Rule { priority: 0, mark: 0, mask: 0, from: None, to: None, table };
+    let mut rule = Rule { family, priority: 0, mark: 0, mask: 0, from: None, to: None, table };
     let mut ours = false;
     // An interface or any action but a table is something no plan makes.
     let mut plain = message.header.action == RuleAction::ToTable;
@@ -226,11 +265,11 @@ pub(crate) fn read_rule(message: &RuleMessage) -> Option<FoundRule> {
             // The kernel leaves the mark out when it is zero.
             RuleAttribute::FwMark(mark) => rule.mark = *mark,
             RuleAttribute::FwMask(mask) => rule.mask = *mask,
-            RuleAttribute::Source(IpAddr::V4(from)) => {
-                rule.from = Ipv4Net::new(*from, message.header.src_len).ok();
+            RuleAttribute::Source(from) => {
+                rule.from = IpNet::new(*from, message.header.src_len).ok();
             }
-            RuleAttribute::Destination(IpAddr::V4(to)) => {
-                rule.to = Ipv4Net::new(*to, message.header.dst_len).ok();
+            RuleAttribute::Destination(to) => {
+                rule.to = IpNet::new(*to, message.header.dst_len).ok();
             }
             RuleAttribute::Protocol(protocol) => ours = *protocol == OURS,
             RuleAttribute::Iifname(_)
@@ -246,11 +285,12 @@ pub(crate) fn read_rule(message: &RuleMessage) -> Option<FoundRule> {
         return plain.then_some(FoundRule::Ours(rule));
     }
     let Rule { priority, mark, mask, table, .. } = rule;
-    (mask != 0).then_some(FoundRule::Foreign(ForeignRule { priority, mark, mask, table }))
+    (mask != 0).then_some(FoundRule::Foreign(ForeignRule { family, priority, mark, mask, table }))
 }
 
 pub(crate) fn rule_message(rule: &Rule) -> RuleMessage {
-    let mut message = rule_request();
+    let mut message = RuleMessage::default();
+    message.header.family = number_of(rule.family);
     // Unspecified is accepted by the kernel and then fails every lookup that gets there.
     message.header.action = RuleAction::ToTable;
     match u8::try_from(rule.table) {
@@ -259,11 +299,11 @@ pub(crate) fn rule_message(rule: &Rule) -> RuleMessage {
     }
     if let Some(from) = rule.from {
         message.header.src_len = from.prefix_len();
-        message.attributes.push(RuleAttribute::Source(IpAddr::V4(from.network())));
+        message.attributes.push(RuleAttribute::Source(from.network()));
     }
     if let Some(to) = rule.to {
         message.header.dst_len = to.prefix_len();
-        message.attributes.push(RuleAttribute::Destination(IpAddr::V4(to.network())));
+        message.attributes.push(RuleAttribute::Destination(to.network()));
     }
     message.attributes.push(RuleAttribute::Priority(rule.priority));
     message.attributes.push(RuleAttribute::FwMark(rule.mark));

@@ -8,15 +8,16 @@ mod problem;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 pub use gateway::{GatewayStanding, Refusal};
 pub use problem::Problem;
 
 use crate::{
-    Address, AddressKey, Desired, FALLBACK_METRIC, Facts, LABEL_PREFIX, MarkNetworks, Route, RouteKey, Rule,
-    Vip, VipNetworks, normalise,
+    Address, AddressKey, Desired, FALLBACK_METRIC, Facts, Family, LABEL_PREFIX, MarkNetworks, Route,
+    RouteKey, Rule, Vip, VipNetworks, normalise,
 };
 
 /// The lowest priority number that the main table's own rule has: later ones are never reached.
@@ -83,12 +84,13 @@ pub fn compile(facts: &Facts) -> Plan {
 /// Its table always ends in "unreachable". While the interface is down or gone the device routes cannot be there, and
 /// without the fallback its packets would fall through to the main table and leave with the node's address.
 fn place(desired: &mut Desired, facts: &Facts, vip: &Vip, networks: &VipNetworks) {
-    let everywhere = Ipv4Net::default();
+    let family = vip.family();
     desired.routes.insert(
-        RouteKey { table: vip.table, destination: everywhere, metric: FALLBACK_METRIC },
+        RouteKey { table: vip.table, destination: family.everywhere(), metric: FALLBACK_METRIC },
         Route::Unreachable,
     );
     desired.rules.insert(Rule {
+        family,
         priority: vip.priority,
         mark: vip.mark,
         mask: facts.mask,
@@ -98,14 +100,20 @@ fn place(desired: &mut Desired, facts: &Facts, vip: &Vip, networks: &VipNetworks
     });
     let Some(interface) = facts.interfaces.get(&vip.interface) else { return };
     let key = AddressKey { interface: vip.interface.clone(), address: vip.virtual_cidr };
-    // With a strict reverse path filter and no route for the network, the node would not even answer ARP there.
-    let no_prefix_route = interface.rp_filter != 1;
-    desired.addresses.insert(key, Address { label: label(vip), no_prefix_route });
+    let address = match family {
+        // With a strict reverse path filter and no route for the network, the node would not even answer ARP there.
+        Family::V4 => Address { label: Some(label(vip)), no_prefix_route: interface.rp_filter != 1 },
+        Family::V6 => Address { label: None, no_prefix_route: true },
+    };
+    // The kernel takes IPv6 addresses off an interface that goes down.
+    if interface.up || family == Family::V4 {
+        desired.addresses.insert(key, address);
+    }
     if !interface.up {
         return;
     }
     let source = vip.address();
-    let key = |destination| RouteKey { table: vip.table, destination, metric: 0 };
+    let key = |destination| RouteKey { table: vip.table, destination, metric: family.route_metric() };
     desired
         .routes
         .insert(key(vip.virtual_cidr.trunc()), Route::Link { interface: vip.interface.clone(), source });
@@ -124,16 +132,16 @@ fn label(vip: &Vip) -> String {
 
 /// The keys of egress maps: every pod's destinations go to one VIP each. Where two VIPs claim one destination of a pod
 /// the narrower network wins, then the lower mark; what is left of the broader one stays without overlap.
-fn egress_claims(accepted: &[Accepted<'_>]) -> BTreeMap<(std::net::Ipv4Addr, Ipv4Net), u32> {
-    let mut wanted: BTreeSet<(std::net::Ipv4Addr, std::cmp::Reverse<u8>, u32, Ipv4Net)> = BTreeSet::new();
+fn egress_claims(accepted: &[Accepted<'_>]) -> BTreeMap<(IpAddr, IpNet), u32> {
+    let mut wanted: BTreeSet<(IpAddr, std::cmp::Reverse<u8>, u32, IpNet)> = BTreeSet::new();
     for Accepted { vip, networks } in accepted {
         let MarkNetworks::Specific(marks) = &networks.marks else { continue };
-        for &pod in &vip.endpoints {
+        for pod in vip.pods() {
             wanted.extend(marks.iter().map(|&net| (pod, std::cmp::Reverse(net.prefix_len()), vip.mark, net)));
         }
     }
     let mut claims = BTreeMap::new();
-    let mut taken: BTreeMap<std::net::Ipv4Addr, Vec<Ipv4Net>> = BTreeMap::new();
+    let mut taken: BTreeMap<IpAddr, Vec<IpNet>> = BTreeMap::new();
     for (pod, _, mark, network) in wanted {
         let holes = taken.entry(pod).or_default();
         for part in crate::subtract(network, holes) {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
-use crate::nft;
+use crate::{Family, nft};
 
 /// What makes an address the same address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,14 +14,14 @@ pub struct AddressKey {
     /// The interface.
     pub interface: String,
     /// The address with its prefix length.
-    pub address: Ipv4Net,
+    pub address: IpNet,
 }
 
 /// The rest of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// At most 15 characters, as the kernel's labels. Not compared: any label with our prefix is ours.
-    pub label: String,
+    /// At most 15 characters, as the kernel's labels; only IPv4 has them. Not compared: any with our prefix is ours.
+    pub label: Option<String>,
     /// Whether the kernel was told to make no route for the address's network.
     pub no_prefix_route: bool,
 }
@@ -32,7 +32,7 @@ pub struct RouteKey {
     /// The route table.
     pub table: u32,
     /// Where to.
-    pub destination: Ipv4Net,
+    pub destination: IpNet,
     /// Lower wins.
     pub metric: u32,
 }
@@ -45,23 +45,23 @@ pub enum Route {
         /// The interface.
         interface: String,
         /// The preferred source.
-        source: Ipv4Addr,
+        source: IpAddr,
     },
     /// Through a router.
     Via {
         /// The router.
-        gateway: Ipv4Addr,
+        gateway: IpAddr,
         /// The interface.
         interface: String,
         /// The preferred source.
-        source: Ipv4Addr,
+        source: IpAddr,
     },
     /// Through several routers, each connection by one of them; or through one and without a preferred source.
     Multipath {
         /// The routers, sorted.
         hops: Vec<Hop>,
         /// The preferred source; without one the kernel takes the interface's own.
-        source: Option<Ipv4Addr>,
+        source: Option<IpAddr>,
     },
     /// "No route to host".
     Unreachable,
@@ -73,7 +73,7 @@ pub enum Route {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
     /// The router.
-    pub gateway: Ipv4Addr,
+    pub gateway: IpAddr,
     /// The interface.
     pub interface: String,
     /// Its share of the connections: 1 to 255.
@@ -82,7 +82,7 @@ pub struct Hop {
 
 impl Route {
     /// The route over these routers in the one form that such a route has; `None` without any.
-    pub fn through(mut hops: Vec<Hop>, source: Option<Ipv4Addr>) -> Option<Self> {
+    pub fn through(mut hops: Vec<Hop>, source: Option<IpAddr>) -> Option<Self> {
         hops.sort();
         match (hops.as_mut_slice(), source) {
             ([], _) => return None,
@@ -115,6 +115,8 @@ impl Route {
 /// A rule that leads packets to a table: those with a VIP's mark, or those without one to a gateway's destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
+    /// Whose packets it is for.
+    pub family: Family,
     /// Lower comes first.
     pub priority: u32,
     /// The packet mark, under the mask.
@@ -122,9 +124,9 @@ pub struct Rule {
     /// The bits of the mark that count.
     pub mask: u32,
     /// Only packets from there.
-    pub from: Option<Ipv4Net>,
+    pub from: Option<IpNet>,
     /// Only packets to there.
-    pub to: Option<Ipv4Net>,
+    pub to: Option<IpNet>,
     /// The route table.
     pub table: u32,
 }
@@ -140,6 +142,32 @@ pub struct Desired {
     pub rules: BTreeSet<Rule>,
     /// The nftables table; none when a node is to be left without a trace.
     pub nft: Option<nft::Table>,
+}
+
+impl AddressKey {
+    /// The family of the address.
+    pub fn family(&self) -> Family {
+        Family::of(self.address.addr())
+    }
+}
+
+impl RouteKey {
+    /// The family of the route.
+    pub fn family(&self) -> Family {
+        Family::of(self.destination.addr())
+    }
+}
+
+/// As `ip addr add` takes it, after the device. An IPv6 VIP is in force at once (`nodad`: whether somebody has it is
+/// asked before), and is never the source of what the node itself begins (`preferred_lft 0`).
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.label {
+            Some(label) => write!(f, " label {label}")?,
+            None => write!(f, " proto {} nodad preferred_lft 0", crate::PROTOCOL)?,
+        }
+        if self.no_prefix_route { f.write_str(" noprefixroute") } else { Ok(()) }
+    }
 }
 
 impl fmt::Display for RouteKey {
@@ -201,7 +229,11 @@ pub(crate) fn next_hops(route: &Route) -> String {
 /// One route as `ip route` writes it in its table, without its next hops.
 pub(crate) fn route_line(key: &RouteKey, route: &Route) -> String {
     let kind = if *route == Route::Unreachable { "unreachable " } else { "" };
-    let metric = if key.metric == 0 { String::new() } else { format!(" metric {}", key.metric) };
+    let metric = if key.metric == key.family().route_metric() {
+        String::new()
+    } else {
+        format!(" metric {}", key.metric)
+    };
     format!("{kind}{key} {route}{metric}")
 }
 
@@ -209,7 +241,12 @@ pub(crate) fn route_line(key: &RouteKey, route: &Route) -> String {
 impl fmt::Display for Desired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "ip rule:")?;
+        let mut family = Family::V4;
         for rule in &self.rules {
+            if rule.family != family {
+                family = rule.family;
+                writeln!(f, "ip {}rule:", family.flag())?;
+            }
             writeln!(f, "{}: {rule}", rule.priority)?;
         }
         let mut table = None;
@@ -227,7 +264,13 @@ impl fmt::Display for Desired {
                 writeln!(f, "addr {}:", key.interface)?;
             }
             let flags = if address.no_prefix_route { "noprefixroute " } else { "" };
-            writeln!(f, "inet {} scope global {flags}{}", key.address, address.label)?;
+            match &address.label {
+                Some(label) => writeln!(f, "inet {} scope global {flags}{label}", key.address)?,
+                None => {
+                    let proto = crate::PROTOCOL;
+                    writeln!(f, "inet6 {} scope global nodad deprecated {flags}proto {proto}", key.address)?;
+                }
+            }
         }
         match &self.nft {
             Some(table) => write!(f, "{table}"),

@@ -13,12 +13,12 @@ mod flows;
 mod marks;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 pub use flows::recheck;
 
 use crate::nft::changes;
-use crate::{AddressKey, Desired, FALLBACK_METRIC, Observed, Op, Route, RouteKey, Rule};
+use crate::{AddressKey, Desired, FALLBACK_METRIC, Family, Observed, Op, Route, RouteKey, Rule};
 
 /// The least list of changes that turns `observed` into `desired`; nothing when a node is settled.
 pub fn diff(desired: &Desired, observed: &Observed) -> Vec<Op> {
@@ -97,10 +97,11 @@ fn transaction(ops: &mut Vec<Op>, changes: Vec<crate::nft::Change>) {
     }
 }
 
-/// Without it, deleting the first address of a subnet deletes the others too, the node's own among them.
+/// Without it, deleting the first IPv4 address of a subnet deletes the others too, the node's own among them.
 fn promotions(desired: &Desired, observed: &Observed) -> Vec<Op> {
+    let all = desired.addresses.keys().chain(observed.addresses.keys());
     let used: BTreeSet<&String> =
-        desired.addresses.keys().chain(observed.addresses.keys()).map(|key| &key.interface).collect();
+        all.filter(|key| key.family() == Family::V4).map(|key| &key.interface).collect();
     used.into_iter()
         .filter(|name| observed.interfaces.get(*name).is_some_and(|interface| !interface.promote_secondaries))
         .map(|name| Op::PromoteSecondaries(name.clone()))
@@ -188,7 +189,7 @@ fn add_routes(ops: &mut Vec<Op>, desired: &Desired, observed: &Observed, of: imp
 }
 
 fn announcements(added: &[AddressKey], observed: &Observed) -> Vec<Op> {
-    let mut by_interface: BTreeMap<&String, Vec<Ipv4Addr>> = BTreeMap::new();
+    let mut by_interface: BTreeMap<&String, Vec<IpAddr>> = BTreeMap::new();
     for key in added {
         if observed.interfaces.get(&key.interface).is_some_and(|interface| interface.up) {
             by_interface.entry(&key.interface).or_default().push(key.address.addr());

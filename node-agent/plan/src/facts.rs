@@ -1,12 +1,12 @@
 //! What a plan may know: the VIPs of this node, the cluster's networks and the node's interfaces.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::{Gateway, NextHop};
+use crate::{Family, Gateway, NextHop};
 
 /// Everything a plan depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,10 +14,10 @@ pub struct Facts {
     /// The bits of the packet mark that are ours (`VipConfig.spec.firewallMarkMask`).
     pub mask: u32,
     /// `VipConfig.spec.clusterCIDRs`: traffic to them never takes a VIP.
-    pub cluster_networks: Vec<Ipv4Net>,
+    pub cluster_networks: Vec<IpNet>,
     /// The addresses of all nodes. They count as cluster networks, so that a pod's way to the API server or to an
     /// endpoint in a node's own network does not lead through a VIP.
-    pub node_addresses: Vec<Ipv4Addr>,
+    pub node_addresses: Vec<IpAddr>,
     /// The VIPs placed on this node.
     pub vips: Vec<Vip>,
     /// The gateways of the cluster.
@@ -54,25 +54,35 @@ pub struct Vip {
     /// The interface it belongs on.
     pub interface: String,
     /// The address with the prefix length of its network.
-    pub virtual_cidr: Ipv4Net,
+    pub virtual_cidr: IpNet,
     /// The router of its network; without one only the network itself is reached.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
     /// The networks beyond the router that use this VIP.
-    pub source_cidrs: Vec<Ipv4Net>,
+    pub source_cidrs: Vec<IpNet>,
     /// The packet mark, within the mask.
     pub mark: u32,
     /// The route table.
     pub table: u32,
     /// The priority of the rule that leads to the table.
     pub priority: u32,
-    /// The pods that leave with this VIP as their source; empty unless egress is on.
-    pub endpoints: BTreeSet<Ipv4Addr>,
+    /// The pods that leave with this VIP as their source; empty unless egress is on. Those of the other family do not.
+    pub endpoints: BTreeSet<IpAddr>,
 }
 
 impl Vip {
     /// The address alone.
-    pub fn address(&self) -> Ipv4Addr {
+    pub fn address(&self) -> IpAddr {
         self.virtual_cidr.addr()
+    }
+
+    /// The family of the address.
+    pub fn family(&self) -> Family {
+        Family::of(self.address())
+    }
+
+    /// The pods that leave with this VIP as their source.
+    pub fn pods(&self) -> impl Iterator<Item = IpAddr> {
+        self.endpoints.iter().copied().filter(|pod| Family::of(*pod) == self.family())
     }
 }
 
@@ -83,13 +93,13 @@ pub struct Interface {
     pub up: bool,
     /// Has a carrier.
     pub carrier: bool,
-    /// The reverse path filter in force: the larger of `all` and the interface's own.
+    /// The reverse path filter in force for IPv4: the larger of `all` and the interface's own.
     pub rp_filter: u8,
-    /// Whether the next address of a subnet takes over when the first is deleted (`all` or the interface's own).
+    /// Whether the next IPv4 address of a subnet takes over when the first is deleted (`all` or the interface's own).
     pub promote_secondaries: bool,
     /// To whom ARP is answered: the larger of `all` and the interface's own `arp_ignore`; 0 answers on every interface
     /// for every address of the node, 8 answers nobody.
     pub arp_ignore: u8,
-    /// IPv4 addresses that are not ours.
-    pub foreign: BTreeSet<Ipv4Net>,
+    /// Addresses that are not ours.
+    pub foreign: BTreeSet<IpNet>,
 }

@@ -1,7 +1,7 @@
 //! Gateways as a plan knows them: destinations that are reached through pods, or not at all.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -36,11 +36,11 @@ pub struct GatewayPod {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextHop {
     /// The next router.
-    pub gateway: Ipv4Addr,
+    pub gateway: IpAddr,
     /// The interface to it.
     pub interface: String,
     /// The source the kernel would take.
-    pub source: Ipv4Addr,
+    pub source: IpAddr,
 }
 
 /// A mark within `mask` that no rule of ours has: a route that is looked up with it is not one of ours.

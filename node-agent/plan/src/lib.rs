@@ -4,6 +4,7 @@
 //! `Facts` → [`compile`] → `Desired`; [`diff`]`(Desired, Observed)` → `Op`s in the one order that is safe after each.
 
 mod facts;
+mod family;
 mod gateway;
 mod networks;
 
@@ -20,6 +21,7 @@ pub use compile::{GatewayStanding, Plan, Problem, Refusal, compile};
 pub use desired::{Address, AddressKey, Desired, Hop, Route, RouteKey, Rule};
 pub use diff::{diff, recheck};
 pub use facts::{Facts, Interface, Vip};
+pub use family::Family;
 pub use gateway::{Gateway, GatewayPod, NextHop, free_mark};
 pub use networks::{MarkNetworks, VipNetworks, merged, normalise, subtract};
 pub use observed::{ForeignRule, Observed};
@@ -28,7 +30,7 @@ pub use op::{Flow, Op};
 /// The routing protocol of every rule and route that is ours.
 pub const PROTOCOL: u8 = 110;
 
-/// What the label of every address that is ours begins with.
+/// What the label of every IPv4 address that is ours begins with. IPv6 addresses have no labels and carry [`PROTOCOL`].
 pub const LABEL_PREFIX: &str = "vip:";
 
 /// The metric of the fallback that makes a table of ours end in "unreachable" and not in the main table.

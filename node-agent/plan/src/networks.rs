@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
+
+use crate::Family;
 
 /// What a VIP's packets may come from or go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MarkNetworks {
     /// These networks, none inside another.
-    Specific(Vec<Ipv4Net>),
-    /// Every network (`0.0.0.0/0`), after all specific ones.
+    Specific(Vec<IpNet>),
+    /// Every network (`0.0.0.0/0` or `::/0`), after all specific ones.
     CatchAll,
 }
 
@@ -19,30 +21,34 @@ pub struct VipNetworks {
     /// What is marked.
     pub marks: MarkNetworks,
     /// What is routed over the gateway, beside the connected network.
-    pub routes: Vec<Ipv4Net>,
+    pub routes: Vec<IpNet>,
     /// What was ignored in the sources, and why.
     pub warnings: Vec<String>,
 }
 
 /// Brings `sources` into the form the maps and routes need; their order does not matter.
 ///
-/// Host bits are masked. `0.0.0.0/0` wins alone. An entry inside a broader one, or inside `connected`, is ignored with
+/// Host bits are masked. `0.0.0.0/0`, or `::/0`, wins alone. Entries of the other family are ignored with a warning. An entry inside a broader one, or inside `connected`, is ignored with
 /// a warning. When `connected` itself lies inside an entry, only that entry is marked (two overlapping keys would be
 /// refused by nftables), and both are routed.
-pub fn normalise(connected: Ipv4Net, sources: &[Ipv4Net]) -> VipNetworks {
+pub fn normalise(connected: IpNet, sources: &[IpNet]) -> VipNetworks {
     let connected = connected.trunc();
+    let family = Family::of(connected.addr());
+    let (sources, others): (Vec<IpNet>, Vec<IpNet>) =
+        sources.iter().copied().partition(|source| Family::of(source.addr()) == family);
+    let mut warnings: Vec<String> =
+        others.iter().map(|other| format!("{other} is of another family than {connected}")).collect();
     if sources.iter().any(|source| source.prefix_len() == 0) {
-        let routes = vec![Ipv4Net::default()];
-        return VipNetworks { marks: MarkNetworks::CatchAll, routes, warnings: Vec::new() };
+        let routes = vec![family.everywhere()];
+        return VipNetworks { marks: MarkNetworks::CatchAll, routes, warnings };
     }
-    let mut warnings = Vec::new();
-    let distinct: BTreeSet<Ipv4Net> = sources.iter().copied().collect();
+    let distinct: BTreeSet<IpNet> = sources.into_iter().collect();
     for source in &distinct {
         if source.trunc() != *source {
             warnings.push(format!("{source} has host bits set; {} is used", source.trunc()));
         }
     }
-    let masked: BTreeSet<Ipv4Net> = distinct.iter().map(Ipv4Net::trunc).collect();
+    let masked: BTreeSet<IpNet> = distinct.iter().map(IpNet::trunc).collect();
     let mut routes = Vec::new();
     for &source in &masked {
         if connected.contains(&source) {
@@ -63,15 +69,15 @@ pub fn normalise(connected: Ipv4Net, sources: &[Ipv4Net]) -> VipNetworks {
 }
 
 /// The fewest networks that cover exactly the same addresses; none overlaps another.
-pub fn merged(networks: impl IntoIterator<Item = Ipv4Net>) -> Vec<Ipv4Net> {
-    let networks: Vec<Ipv4Net> = networks.into_iter().map(|network| network.trunc()).collect();
-    let mut merged = Ipv4Net::aggregate(&networks);
+pub fn merged(networks: impl IntoIterator<Item = IpNet>) -> Vec<IpNet> {
+    let networks: Vec<IpNet> = networks.into_iter().map(|network| network.trunc()).collect();
+    let mut merged = IpNet::aggregate(&networks);
     merged.sort();
     merged
 }
 
 /// The networks that cover `network` without `holes`.
-pub fn subtract(network: Ipv4Net, holes: &[Ipv4Net]) -> Vec<Ipv4Net> {
+pub fn subtract(network: IpNet, holes: &[IpNet]) -> Vec<IpNet> {
     if holes.iter().any(|hole| hole.contains(&network)) {
         return Vec::new();
     }

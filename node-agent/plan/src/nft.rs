@@ -3,14 +3,18 @@
 //! The model holds what is compared, not what `nft` prints: a listing says other words than it was given.
 
 mod change;
+mod names;
 mod text;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 pub use change::{Change, changes};
+pub(crate) use names::{Names, VIP_MARKS, both, names};
+
+use crate::Family;
 
 /// The table's name, in family `inet`.
 pub const TABLE: &str = "netwrangler";
@@ -18,8 +22,8 @@ pub const TABLE: &str = "netwrangler";
 /// One column of a set's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
-    /// `ipv4_addr`
-    Address,
+    /// `ipv4_addr` or `ipv6_addr`
+    Address(Family),
     /// `mark`
     Mark,
     /// `ifname`
@@ -33,29 +37,29 @@ pub enum Kind {
     Set,
     /// `verdict`
     VerdictMap,
-    /// `ipv4_addr`
-    AddressMap,
+    /// `ipv4_addr` or `ipv6_addr`
+    AddressMap(Family),
 }
 
 /// One column of an element's key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// All addresses from the first to the last.
-    Addresses(Ipv4Addr, Ipv4Addr),
+    Addresses(IpAddr, IpAddr),
     /// A packet mark.
     Mark(u32),
     /// An interface name.
     Interface(String),
 }
 
-impl From<Ipv4Net> for Part {
-    fn from(network: Ipv4Net) -> Self {
+impl From<IpNet> for Part {
+    fn from(network: IpNet) -> Self {
         Self::Addresses(network.network(), network.broadcast())
     }
 }
 
-impl From<Ipv4Addr> for Part {
-    fn from(address: Ipv4Addr) -> Self {
+impl From<IpAddr> for Part {
+    fn from(address: IpAddr) -> Self {
         Self::Addresses(address, address)
     }
 }
@@ -83,7 +87,7 @@ pub enum Value {
     /// An element of a verdict map.
     Verdict(Verdict),
     /// An element of an address map.
-    Address(Ipv4Addr),
+    Address(IpAddr),
 }
 
 /// A set or map.
@@ -110,13 +114,13 @@ impl Set {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selector {
     /// `ip saddr`
-    Source,
+    Source(Family),
     /// `ip daddr`
-    Destination,
+    Destination(Family),
     /// `ct original ip saddr`
-    OriginalSource,
+    OriginalSource(Family),
     /// `ct original ip daddr`
-    OriginalDestination,
+    OriginalDestination(Family),
     /// `meta mark & …`
     MaskedMark(u32),
     /// `oifname`
@@ -142,7 +146,7 @@ pub enum Rule {
         mark: u32,
     },
     /// `snat ip to … map @map fully-random`
-    Snat(Vec<Selector>, String),
+    Snat(Family, Vec<Selector>, String),
     /// `meta l4proto tcp reject with tcp reset`
     Reset,
     /// `reject with icmpx admin-prohibited`
@@ -155,9 +159,10 @@ impl Rule {
     /// The set it looks into.
     pub fn set(&self) -> Option<&str> {
         match self {
-            Self::InSet(_, set, _) | Self::Redirect(set, _) | Self::Lookup(_, set) | Self::Snat(_, set) => {
-                Some(set)
-            }
+            Self::InSet(_, set, _)
+            | Self::Redirect(set, _)
+            | Self::Lookup(_, set)
+            | Self::Snat(_, _, set) => Some(set),
             Self::Always(_) | Self::SetMark { .. } | Self::Reset | Self::Prohibit | Self::Foreign => None,
         }
     }

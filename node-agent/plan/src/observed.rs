@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Address, AddressKey, Interface, Route, RouteKey, Rule, nft};
+use crate::{Address, AddressKey, Family, Interface, Route, RouteKey, Rule, nft};
 
 /// A rule of somebody else that looks at the packet mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ForeignRule {
+    /// The family whose packets it looks at.
+    pub family: Family,
     /// Its priority.
     pub priority: u32,
     /// Its mark.
@@ -22,7 +24,7 @@ pub struct ForeignRule {
 pub struct Observed {
     /// All interfaces, by name.
     pub interfaces: BTreeMap<String, Interface>,
-    /// Addresses with our label.
+    /// Addresses with our label or protocol.
     pub addresses: BTreeMap<AddressKey, Address>,
     /// Routes with our protocol.
     pub routes: BTreeMap<RouteKey, Route>,

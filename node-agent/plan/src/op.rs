@@ -2,36 +2,36 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 use crate::desired::{next_hops, route_line};
 use crate::nft::Change;
-use crate::{Address, AddressKey, LABEL_PREFIX, PROTOCOL, Route, RouteKey, Rule};
+use crate::{Address, AddressKey, PROTOCOL, Route, RouteKey, Rule};
 
 /// Which tracked connections are to be forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flow {
     /// All to that address and all that leave with it as their source.
-    Address(Ipv4Addr),
+    Address(IpAddr),
     /// All a pod began that leave with `source`.
     PodSource {
         /// The pod.
-        pod: Ipv4Addr,
+        pod: IpAddr,
         /// The source they leave with.
-        source: Ipv4Addr,
+        source: IpAddr,
     },
     /// All a pod began towards `networks`, not inside `except`, that leave with another source than those kept.
     Pod {
         /// The pod.
-        pod: Ipv4Addr,
+        pod: IpAddr,
         /// Where to.
-        networks: Vec<Ipv4Net>,
+        networks: Vec<IpNet>,
         /// The cluster's networks, whose connections have no VIP.
-        except: Vec<Ipv4Net>,
+        except: Vec<IpNet>,
         /// The sources that are right.
-        keep: BTreeSet<Ipv4Addr>,
+        keep: BTreeSet<IpAddr>,
     },
 }
 
@@ -63,7 +63,7 @@ pub enum Op {
         /// The interface.
         interface: String,
         /// The addresses.
-        addresses: Vec<Ipv4Addr>,
+        addresses: Vec<IpAddr>,
     },
 }
 
@@ -79,35 +79,33 @@ impl fmt::Display for Op {
             }
             Self::Forget(flow) => write!(f, "conntrack -D {flow}"),
             Self::AddAddress(key, address) => {
-                let flags = if address.no_prefix_route { " noprefixroute" } else { "" };
-                write!(f, "ip addr add {} dev {} label {}{flags}", key.address, key.interface, address.label)
+                write!(f, "ip addr add {} dev {}{address}", key.address, key.interface)
             }
             Self::DeleteAddress(key) => {
-                write!(f, "ip addr del {} dev {} # {LABEL_PREFIX}", key.address, key.interface)
+                write!(f, "ip addr del {} dev {} # ours", key.address, key.interface)
             }
-            Self::AddRoute(key, route) => {
-                write!(f, "ip route add {} table {}{}", route_line(key, route), key.table, next_hops(route))
-            }
-            Self::ReplaceRoute(key, route) => {
-                write!(
-                    f,
-                    "ip route replace {} table {}{}",
-                    route_line(key, route),
-                    key.table,
-                    next_hops(route)
-                )
-            }
-            Self::DeleteRoute(key, route) => {
-                write!(f, "ip route del {} table {}{}", route_line(key, route), key.table, next_hops(route))
-            }
-            Self::AddRule(rule) => write!(f, "ip rule add {}", rule_words(rule)),
-            Self::DeleteRule(rule) => write!(f, "ip rule del {}", rule_words(rule)),
+            Self::AddRoute(key, route) => write_route(f, "add", key, route),
+            Self::ReplaceRoute(key, route) => write_route(f, "replace", key, route),
+            Self::DeleteRoute(key, route) => write_route(f, "del", key, route),
+            Self::AddRule(rule) => write!(f, "ip {}rule add {}", rule.family.flag(), rule_words(rule)),
+            Self::DeleteRule(rule) => write!(f, "ip {}rule del {}", rule.family.flag(), rule_words(rule)),
             Self::Announce { interface, addresses } => {
-                let list: Vec<String> = addresses.iter().map(Ipv4Addr::to_string).collect();
-                write!(f, "arp announce {} dev {interface}", list.join(" "))
+                let list: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+                write!(f, "announce {} dev {interface}", list.join(" "))
             }
         }
     }
+}
+
+fn write_route(f: &mut fmt::Formatter<'_>, verb: &str, key: &RouteKey, route: &Route) -> fmt::Result {
+    write!(
+        f,
+        "ip {}route {verb} {} table {}{}",
+        key.family().flag(),
+        route_line(key, route),
+        key.table,
+        next_hops(route)
+    )
 }
 
 fn rule_words(rule: &Rule) -> String {
@@ -121,12 +119,12 @@ fn rule_words(rule: &Rule) -> String {
 
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |nets: &[Ipv4Net]| nets.iter().map(Ipv4Net::to_string).collect::<Vec<_>>().join(",");
+        let list = |nets: &[IpNet]| nets.iter().map(IpNet::to_string).collect::<Vec<_>>().join(",");
         match self {
             Self::Address(address) => write!(f, "--orig-dst {address}; conntrack -D --reply-dst {address}"),
             Self::PodSource { pod, source } => write!(f, "--orig-src {pod} --reply-dst {source}"),
             Self::Pod { pod, networks, except, keep } => {
-                let keep: Vec<String> = keep.iter().map(Ipv4Addr::to_string).collect();
+                let keep: Vec<String> = keep.iter().map(IpAddr::to_string).collect();
                 write!(f, "--orig-src {pod} --orig-dst {}", list(networks))?;
                 write!(f, " # not to {}, not from {}", list(except), keep.join(","))
             }

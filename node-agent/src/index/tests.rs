@@ -40,7 +40,7 @@ fn network() -> VipNetwork {
 }
 
 fn synced() -> Index {
-    let mut index = Index::new("n1", [192, 0, 2, 1].into());
+    let mut index = Index::new("n1", &[[192, 0, 2, 1].into()]);
     index.address(Change::Reset(vec![address("web-1", "n1"), address("web-2", "n2")]));
     index.network(Change::Reset(vec![network()]));
     index.config(Change::Reset(vec![config(0x7f)]));
@@ -58,7 +58,7 @@ fn synced() -> Index {
 fn the_facts_hold_the_vips_of_this_node_alone() {
     let (facts, unusable) = synced().facts();
     assert_eq!(facts.vips.iter().map(|vip| vip.name.as_str()).collect::<Vec<_>>(), ["default/web-1"]);
-    assert_eq!((facts.mask, facts.cluster_networks.len()), (0x7f, 1));
+    assert_eq!((facts.mask, facts.cluster_networks.len()), (0x7f, 2));
     assert!(unusable.is_empty());
 }
 
@@ -79,9 +79,9 @@ fn a_vip_without_its_network_or_handed_over_is_left_out_with_a_reason() {
         assert_eq!(index.facts().1["default/web-1"].0, reason);
     }
     let mut other = address("web-1", "n1");
-    other.spec.virtual_cidr = "2001:db8::1/64".into();
+    other.spec.virtual_cidr = "203.0.113.300/24".into();
     index.address(Change::Apply(other));
-    assert_eq!(index.facts().1["default/web-1"].0, "NotIPv4");
+    assert_eq!(index.facts().1["default/web-1"].0, "InvalidAddress");
 }
 
 #[test]
@@ -92,7 +92,8 @@ fn pods_come_from_the_status_and_only_with_egress() {
     let endpoints = vec![pod("10.42.0.5"), pod("fd00::5")];
     mapped.status = Some(VipAddressStatus { endpoints, ..VipAddressStatus::default() });
     index.address(Change::Apply(mapped.clone()));
-    assert_eq!(index.facts().0.vips[0].endpoints, ["10.42.0.5".parse().unwrap()].into());
+    let pods: Vec<IpAddr> = index.facts().0.vips[0].pods().collect();
+    assert_eq!(pods, ["10.42.0.5".parse::<IpAddr>().unwrap()]);
     mapped.spec.egress_enabled = false;
     index.address(Change::Apply(mapped));
     assert!(index.facts().0.vips[0].endpoints.is_empty());
@@ -142,7 +143,8 @@ fn the_addresses_of_all_nodes_are_known() {
         .unwrap()
     };
     index.node(Change::Reset(vec![node("n1", "192.0.2.1"), node("n2", "192.0.2.2")]));
-    assert_eq!(index.facts().0.node_addresses.len(), 2);
+    assert_eq!(index.facts().0.node_addresses.len(), 3, "both have one of IPv6");
     index.node(Change::Delete(node("n2", "192.0.2.2")));
-    assert_eq!(index.facts().0.node_addresses, ["192.0.2.1".parse::<Ipv4Addr>().unwrap()]);
+    let left = ["192.0.2.1", "fd00::1"].map(|text| text.parse::<IpAddr>().unwrap());
+    assert_eq!(index.facts().0.node_addresses, left);
 }

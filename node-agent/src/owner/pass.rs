@@ -1,7 +1,7 @@
 //! One pass: observe, compile, diff, apply. A VIP that the kernel refuses is left out, so that the others are served.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
@@ -174,7 +174,7 @@ impl Owner {
             .addresses()
             .map(|(vip, address)| (vip, address.metadata.uid.clone().unwrap_or_default()))
             .collect();
-        let mut again: BTreeMap<&str, Vec<Ipv4Addr>> = BTreeMap::new();
+        let mut again: BTreeMap<&str, Vec<IpAddr>> = BTreeMap::new();
         let mut announced = BTreeMap::new();
         for vip in &facts.vips {
             let up = observed.interfaces.get(&vip.interface).is_some_and(|interface| interface.up);
@@ -236,7 +236,7 @@ pub(crate) async fn find_pods(kernel: &Kernel, facts: &mut Facts, observed: &Obs
 
 /// What a pass announced, and the tables whose routes it had to put back.
 struct Announced {
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     tables: Vec<u32>,
 }
 

@@ -115,6 +115,8 @@ fn new_node(identity: &Identity) -> Node {
 /// What the agent has to say about the node; what others said stays.
 fn wanted_status(identity: &Identity, present: &NodeStatus, now: Timestamp) -> NodeStatus {
     let address = |kind: &str, address: String| NodeAddress { type_: kind.to_owned(), address };
+    let own = identity.addresses.iter().map(|own| address("InternalIP", own.to_string()));
+    let addresses = own.chain([address("Hostname", identity.name.clone())]).collect();
     let mut conditions: Vec<NodeCondition> = present.conditions.clone().unwrap_or_default();
     let before = conditions.iter().position(|condition| condition.type_ == "Ready");
     let before = before.map(|index| conditions.remove(index)).filter(|condition| condition.status == "True");
@@ -128,10 +130,7 @@ fn wanted_status(identity: &Identity, present: &NodeStatus, now: Timestamp) -> N
         last_transition_time: Some(since.unwrap_or(Time(now))),
     });
     NodeStatus {
-        addresses: Some(vec![
-            address("InternalIP", identity.address.to_string()),
-            address("Hostname", identity.name.clone()),
-        ]),
+        addresses: Some(addresses),
         conditions: Some(conditions),
         node_info: Some(system_info()),
         ..NodeStatus::default()
@@ -226,7 +225,7 @@ mod tests {
     fn the_ready_condition_keeps_its_time_and_others_stay() {
         let identity = Identity {
             name: "n1".into(),
-            address: [192, 0, 2, 1].into(),
+            addresses: vec![[192, 0, 2, 1].into()],
             agent_namespace: "kube-system".into(),
             registers: true,
         };

@@ -13,7 +13,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use litek8s_crds::{VipAddress, names};
-use litek8s_kernel::Prober;
+use litek8s_kernel::{Asker, Prober};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -183,7 +183,7 @@ pub(super) async fn watch_over(
             },
             _ = ask.tick() => {
                 for (interface, addresses) in neighbours.tick(Instant::now()) {
-                    if prober.ask(&interface, &addresses).await.is_err() {
+                    if prober.ask(&interface, &addresses, Asker::Ourselves).await.is_err() {
                         neighbours.unasked(&interface);
                     }
                 }

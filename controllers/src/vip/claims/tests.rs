@@ -20,12 +20,15 @@ fn an_address_is_refused_for_itself_and_the_others_are_placed() {
     let mut facts = facts();
     facts.nodes[1].addresses = vec!["203.0.113.77".parse().unwrap()];
     facts.networks.push(network("inner", "203.0.113.128/25", 5));
+    facts.networks.push(network("long", "2001:db8:113::/64", 6));
     facts.addresses = vec![address("web", 1, "203.0.113.10", "a")];
     let wrong = [
         ("010.0.0.1", "InvalidAddress"),
         ("web.example.com", "InvalidAddress"),
         ("192.0.2.1", "NoNetwork"),
         ("2001:db8::1", "NoNetwork"),
+        ("2001:db8:113::", "NetworkAddress"),
+        ("2001:db8:113::1", "GatewayAddress"),
         ("203.0.113.0", "NetworkAddress"),
         ("203.0.113.255", "BroadcastAddress"),
         ("203.0.113.1", "GatewayAddress"),
@@ -40,7 +43,7 @@ fn an_address_is_refused_for_itself_and_the_others_are_placed() {
     }
     assert_eq!(facts.addresses.len(), 1);
     assert_eq!(decision.services[0].verdict.reason, "NotPlaced");
-    assert!(decision.services[0].verdict.message.starts_with("1/9 placed: 010.0.0.1: InvalidAddress, "));
+    assert!(decision.services[0].verdict.message.starts_with("1/11 placed: 010.0.0.1: InvalidAddress, "));
 }
 
 #[test]
@@ -51,6 +54,24 @@ fn an_address_of_a_disabled_network_names_the_network() {
     let decision = settled(&mut facts);
     assert!(said(&decision, "10.9.2.7").contains("NetworkDisabled: VipNetwork wide is not in force"));
     assert!(said(&decision, "10.9.1.7").starts_with("a: "));
+}
+
+#[test]
+fn a_service_has_vips_of_its_own_families_only() {
+    let mut facts = facts();
+    facts.networks.push(network("long", "2001:db8:113::/64", 6));
+    let ips = ["203.0.113.10", "2001:db8:113::10"];
+    facts.services = vec![service("web", &ips, &[("a", 1)])];
+    for (families, refused) in
+        [(&["IPv4"][..], Some(ips[1])), (&["IPv6"], Some(ips[0])), (&["IPv4", "IPv6"], None)]
+    {
+        facts.services[0].families = families.iter().map(|family| (*family).to_owned()).collect();
+        let decision = settled(&mut facts);
+        for ip in ips {
+            let expected = if refused == Some(ip) { "not placed, FamilyNotServed: " } else { "a: " };
+            assert!(said(&decision, ip).starts_with(expected), "{families:?} {}", said(&decision, ip));
+        }
+    }
 }
 
 fn two(facts: &mut Facts, ages: (i64, i64)) {

@@ -35,7 +35,9 @@ fn a_network_that_cannot_be_used_says_why() {
         ("192.168.111.0/24", "192.168.111.255", &[], "InvalidGatewayIP"),
         ("192.168.111.0/24", "192.168.111.010", &[], "InvalidGatewayIP"),
         ("192.168.111/24", "192.168.111.254", &[], "InvalidNetworkCIDR"),
-        ("2001:db8::/64", "2001:db8::1", &[], "FamilyNotSupported"),
+        ("2001:db8::/64", "203.0.113.1", &[], "InvalidGatewayIP"),
+        ("2001:db8::/64", "2001:db8::", &[], "InvalidGatewayIP"),
+        ("2001:db8::/64", "2001:db8::1", &["10.0.0.0/8"], "InvalidSourceCIDR"),
     ] {
         let mut facts = facts();
         let mut fact = network("n", cidr, 0);

@@ -5,7 +5,9 @@ pub(super) const SUBSYSTEM: u16 = 10;
 /// `NFPROTO_INET`
 pub(super) const INET: u8 = 1;
 /// `NFPROTO_IPV4`
-pub(super) const IPV4: u32 = 2;
+pub(super) const IPV4: u8 = 2;
+/// `NFPROTO_IPV6`
+pub(super) const IPV6: u8 = 10;
 
 pub(super) const BATCH_BEGIN: u16 = 16;
 pub(super) const BATCH_END: u16 = 17;
@@ -42,7 +44,8 @@ pub(super) const INTERVAL_END: u32 = 1;
 
 /// nft's own numbers of data types, which only `nft list` reads; six bits each in a concatenation.
 pub(super) mod data_type {
-    pub(in crate::nft) const ADDRESS: u32 = 7;
+    pub(in crate::nft) const ADDRESS_V4: u32 = 7;
+    pub(in crate::nft) const ADDRESS_V6: u32 = 8;
     pub(in crate::nft) const MARK: u32 = 19;
     pub(in crate::nft) const INTERFACE: u32 = 41;
     /// `NFT_DATA_VERDICT`

@@ -1,15 +1,16 @@
 //! Changes as netlink messages.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use litek8s_plan::Family;
 use litek8s_plan::nft::{Base, Change, Field, Kind, Part, Set, TABLE, Value};
 
 use super::constants::{INET, INTERVAL_END, SUBSYSTEM, data_type, message, set_flag};
 use super::expression::{write_rule, write_verdict};
 use crate::wire::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, Writer};
 
-/// An element takes at most 100 bytes and a list of them has to stay below 64 KiB.
-const ELEMENTS_PER_MESSAGE: usize = 500;
+/// An element takes at most 160 bytes and a list of them has to stay below 64 KiB.
+const ELEMENTS_PER_MESSAGE: usize = 350;
 
 /// One message of a transaction, remembered so that an error can say what it is about.
 pub(super) struct Sent<'a> {
@@ -123,26 +124,42 @@ fn write_element(writer: &mut Writer, set: &Set, key: &[Part], value: &Value) {
         match value {
             Value::Nothing => {}
             Value::Verdict(verdict) => writer.nest(2, |writer| write_verdict(writer, verdict)),
-            Value::Address(address) => writer.nest(2, |writer| writer.put(1, &address.octets())),
+            Value::Address(address) => writer.nest(2, |writer| writer.put(1, &octets(*address))),
         }
     });
     if set.interval
         && !several
         && let [Part::Addresses(_, last)] = key
-        && let Some(after) = u32::from(*last).checked_add(1)
+        && let Some(after) = following(*last)
     {
         writer.nest(1, |writer| {
-            writer.nest(1, |writer| writer.put(1, &Ipv4Addr::from(after).octets()));
+            writer.nest(1, |writer| writer.put(1, &octets(after)));
             writer.be32(3, INTERVAL_END);
         });
     }
 }
 
+/// In network order.
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// The next address; `None` after the last one.
+fn following(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(address) => address.to_bits().checked_add(1).map(|bits| Ipv4Addr::from_bits(bits).into()),
+        IpAddr::V6(address) => address.to_bits().checked_add(1).map(|bits| Ipv6Addr::from_bits(bits).into()),
+    }
+}
+
 fn key_bytes(key: &[Part], first: bool) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(20);
+    let mut bytes = Vec::with_capacity(36);
     for part in key {
         match part {
-            Part::Addresses(from, to) => bytes.extend(if first { from } else { to }.octets()),
+            Part::Addresses(from, to) => bytes.extend(octets(*if first { from } else { to })),
             Part::Mark(mark) => bytes.extend(mark.to_ne_bytes()),
             Part::Interface(name) => {
                 let start = bytes.len();
@@ -157,8 +174,8 @@ fn key_bytes(key: &[Part], first: bool) -> Vec<u8> {
 /// The bytes a column takes.
 pub(super) fn width(field: Field) -> u32 {
     match field {
-        Field::Address | Field::Mark => 4,
-        Field::Interface => 16,
+        Field::Address(Family::V4) | Field::Mark => 4,
+        Field::Address(Family::V6) | Field::Interface => 16,
     }
 }
 
@@ -167,11 +184,18 @@ pub(super) fn key_type(key: &[Field]) -> u32 {
     key.iter().fold(0, |packed, field| {
         packed << 6
             | match field {
-                Field::Address => data_type::ADDRESS,
+                Field::Address(family) => address_type(*family),
                 Field::Mark => data_type::MARK,
                 Field::Interface => data_type::INTERFACE,
             }
     })
+}
+
+fn address_type(family: Family) -> u32 {
+    match family {
+        Family::V4 => data_type::ADDRESS_V4,
+        Family::V6 => data_type::ADDRESS_V6,
+    }
 }
 
 fn write_set(writer: &mut Writer, name: &str, set: &Set) {
@@ -197,9 +221,9 @@ fn write_set(writer: &mut Writer, name: &str, set: &Set) {
             writer.be32(6, data_type::VERDICT);
             writer.be32(7, 16);
         }
-        Kind::AddressMap => {
-            writer.be32(6, data_type::ADDRESS);
-            writer.be32(7, 4);
+        Kind::AddressMap(family) => {
+            writer.be32(6, address_type(family));
+            writer.be32(7, width(Field::Address(family)));
         }
     }
     if set.interval && several {

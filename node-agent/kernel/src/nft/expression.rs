@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use litek8s_plan::Family;
 use litek8s_plan::nft::{Rule, Selector, Verdict};
 
-use super::constants::{IPV4, verdict};
+use super::constants::{IPV4, IPV6, verdict};
 use crate::wire::{Attributes, Writer};
 
 /// The register of verdicts.
@@ -21,13 +22,7 @@ const META_MARK: u32 = 3;
 const META_OUTPUT: u32 = 7;
 const META_PROTOCOL: u32 = 15;
 const META_TRANSPORT: u32 = 16;
-const CT_SOURCE: u32 = 19;
-const CT_DESTINATION: u32 = 20;
 const NETWORK_HEADER: u32 = 1;
-const SOURCE_OFFSET: u32 = 12;
-const DESTINATION_OFFSET: u32 = 16;
-/// `NFPROTO_IPV4`, as one byte.
-const IPV4_PROTOCOL: u8 = 2;
 const TRANSPORT_HEADER: u32 = 2;
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -41,6 +36,45 @@ const REJECT_RESET: u32 = 1;
 const REJECT_ICMPX: u32 = 2;
 const ICMPX_PROHIBITED: u8 = 3;
 
+/// Where the addresses of a family are.
+struct Layout {
+    /// `NFPROTO_…`
+    protocol: u8,
+    /// The bytes of an address.
+    width: u32,
+    /// In the header.
+    source: u32,
+    destination: u32,
+    /// `NFT_CT_SRC_IP…` and `NFT_CT_DST_IP…`
+    original_source: u32,
+    original_destination: u32,
+}
+
+const LAYOUT_V4: Layout = Layout {
+    protocol: IPV4,
+    width: 4,
+    source: 12,
+    destination: 16,
+    original_source: 19,
+    original_destination: 20,
+};
+const LAYOUT_V6: Layout = Layout {
+    protocol: IPV6,
+    width: 16,
+    source: 8,
+    destination: 24,
+    original_source: 21,
+    original_destination: 22,
+};
+const FAMILIES: [(Family, &Layout); 2] = [(Family::V4, &LAYOUT_V4), (Family::V6, &LAYOUT_V6)];
+
+fn layout(family: Family) -> &'static Layout {
+    match family {
+        Family::V4 => &LAYOUT_V4,
+        Family::V6 => &LAYOUT_V6,
+    }
+}
+
 /// Writes the rule's expressions into `NFTA_RULE_EXPRESSIONS`.
 pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
     match rule {
@@ -50,12 +84,12 @@ pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
             immediate(writer, verdict);
         }
         Rule::Redirect(set, verdict) => {
-            protocol(writer);
+            protocol(writer, Family::V4);
             load_meta(writer, META_TRANSPORT, FIRST);
             equal(writer, ICMP);
             payload(writer, TRANSPORT_HEADER, 0, 1, FIRST);
             equal(writer, ICMP_REDIRECT);
-            payload(writer, NETWORK_HEADER, DESTINATION_OFFSET, 4, FIRST);
+            network_address(writer, Family::V4, LAYOUT_V4.destination, FIRST);
             lookup(writer, set, None);
             immediate(writer, verdict);
         }
@@ -72,12 +106,12 @@ pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
                 writer.be32(3, FIRST);
             });
         }
-        Rule::Snat(key, map) => {
+        Rule::Snat(family, key, map) => {
             load_key(writer, key);
             lookup(writer, map, Some(FIRST));
             expression(writer, "nat", |writer| {
                 writer.be32(1, 0);
-                writer.be32(2, IPV4);
+                writer.be32(2, layout(*family).protocol.into());
                 writer.be32(3, FIRST);
                 writer.be32(7, FULLY_RANDOM);
             });
@@ -92,18 +126,31 @@ pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
     }
 }
 
-/// Loads a key into consecutive registers of four bytes. Only a last column may be wider.
+/// Loads a key into consecutive registers of four bytes; a wider column takes several.
 fn load_key(writer: &mut Writer, key: &[Selector]) {
-    if key.iter().any(|part| matches!(part, Selector::Source | Selector::Destination)) {
-        protocol(writer);
+    let family = key.iter().find_map(|part| match part {
+        Selector::Source(family) | Selector::Destination(family) => Some(*family),
+        Selector::OriginalSource(_)
+        | Selector::OriginalDestination(_)
+        | Selector::MaskedMark(_)
+        | Selector::OutputInterface => None,
+    });
+    if let Some(family) = family {
+        protocol(writer, family);
     }
-    for (register, selector) in (FIRST_WORD..).zip(key) {
-        let register = if register == FIRST_WORD { FIRST } else { register };
+    let mut next = FIRST_WORD;
+    for selector in key {
+        let register = if next == FIRST_WORD { FIRST } else { next };
+        next += words(*selector);
         match selector {
-            Selector::Source => payload(writer, NETWORK_HEADER, SOURCE_OFFSET, 4, register),
-            Selector::Destination => payload(writer, NETWORK_HEADER, DESTINATION_OFFSET, 4, register),
-            Selector::OriginalSource => original(writer, CT_SOURCE, register),
-            Selector::OriginalDestination => original(writer, CT_DESTINATION, register),
+            Selector::Source(family) => network_address(writer, *family, layout(*family).source, register),
+            Selector::Destination(family) => {
+                network_address(writer, *family, layout(*family).destination, register);
+            }
+            Selector::OriginalSource(family) => original(writer, layout(*family).original_source, register),
+            Selector::OriginalDestination(family) => {
+                original(writer, layout(*family).original_destination, register);
+            }
             Selector::MaskedMark(mask) => {
                 load_meta(writer, META_MARK, register);
                 bitwise(writer, *mask, 0);
@@ -113,10 +160,10 @@ fn load_key(writer: &mut Writer, key: &[Selector]) {
     }
 }
 
-/// Only IPv4: in an inet table packets may be of either family.
-fn protocol(writer: &mut Writer) {
+/// Only this family: in an inet table packets may be of either family.
+fn protocol(writer: &mut Writer, family: Family) {
     load_meta(writer, META_PROTOCOL, FIRST);
-    equal(writer, IPV4_PROTOCOL);
+    equal(writer, layout(family).protocol);
 }
 
 /// Goes on only when the first register holds this byte.
@@ -126,6 +173,23 @@ fn equal(writer: &mut Writer, byte: u8) {
         writer.be32(2, 0);
         writer.nest(3, |writer| writer.put(1, &[byte]));
     });
+}
+
+/// An address of the header.
+fn network_address(writer: &mut Writer, family: Family, offset: u32, register: u32) {
+    payload(writer, NETWORK_HEADER, offset, layout(family).width, register);
+}
+
+/// How many registers of four bytes a column takes.
+fn words(selector: Selector) -> u32 {
+    match selector {
+        Selector::Source(family)
+        | Selector::Destination(family)
+        | Selector::OriginalSource(family)
+        | Selector::OriginalDestination(family) => layout(family).width / 4,
+        Selector::MaskedMark(_) => 1,
+        Selector::OutputInterface => 4,
+    }
 }
 
 fn expression(writer: &mut Writer, name: &str, body: impl FnOnce(&mut Writer)) {
@@ -241,7 +305,7 @@ enum Held {
 
 /// Reads `NFTA_RULE_EXPRESSIONS` as one of our rules.
 pub(super) fn read_rule(expressions: Attributes<'_>) -> Rule {
-    let mut reader = Reader { held: BTreeMap::new(), icmp: None, tcp: false, in_set: None };
+    let mut reader = Reader { held: BTreeMap::new(), family: None, icmp: None, tcp: false, in_set: None };
     let mut rule = None;
     for (_, expression) in expressions {
         let expression = Attributes(expression);
@@ -267,6 +331,8 @@ enum Step {
 
 struct Reader {
     held: BTreeMap<u32, Held>,
+    /// The family that all packets are of from here on.
+    family: Option<Family>,
     /// Whether only ICMP passes here, and of that only redirects.
     icmp: Option<bool>,
     /// Whether only TCP passes here.
@@ -282,7 +348,9 @@ impl Reader {
                 let &[value] = data.nest(3)?.get(1)? else { return None };
                 (data.be32(2)? == 0).then_some(())?;
                 match (self.held.get(&word(data.be32(1)?))?, value) {
-                    (Held::Protocol, IPV4_PROTOCOL) => {}
+                    (Held::Protocol, value) => {
+                        self.family = Some(FAMILIES.iter().find(|(_, layout)| value == layout.protocol)?.0);
+                    }
                     (Held::Transport, ICMP) => self.icmp = Some(false),
                     (Held::Transport, TCP) => self.tcp = true,
                     (Held::IcmpType, ICMP_REDIRECT) if self.icmp.is_some() => self.icmp = Some(true),
@@ -291,8 +359,7 @@ impl Reader {
             }
             "payload" => {
                 let held = match (data.be32(2)?, data.be32(3)?, data.be32(4)?) {
-                    (NETWORK_HEADER, SOURCE_OFFSET, 4) => Held::Field(Selector::Source),
-                    (NETWORK_HEADER, DESTINATION_OFFSET, 4) => Held::Field(Selector::Destination),
+                    (NETWORK_HEADER, offset, length) => Held::Field(self.address(offset, length)?),
                     (TRANSPORT_HEADER, 0, 1) => Held::IcmpType,
                     _ => return None,
                 };
@@ -300,11 +367,15 @@ impl Reader {
             }
             "ct" => {
                 (data.get(3)? == [0]).then_some(())?;
-                let selector = match data.be32(2)? {
-                    CT_SOURCE => Selector::OriginalSource,
-                    CT_DESTINATION => Selector::OriginalDestination,
-                    _ => return None,
-                };
+                let asked = data.be32(2)?;
+                let selector = FAMILIES.iter().find_map(|&(family, layout)| {
+                    if asked == layout.original_source {
+                        Some(Selector::OriginalSource(family))
+                    } else {
+                        (asked == layout.original_destination)
+                            .then_some(Selector::OriginalDestination(family))
+                    }
+                })?;
                 self.hold(data, Held::Field(selector))?;
             }
             "bitwise" => self.bitwise(data)?,
@@ -314,7 +385,9 @@ impl Reader {
                 (!self.tcp).then_some(())?;
                 return Some(Step::Ended(match (self.in_set.take(), self.icmp) {
                     (Some((selector, set)), None) => Rule::InSet(selector, set, verdict),
-                    (Some((Selector::Destination, set)), Some(true)) => Rule::Redirect(set, verdict),
+                    (Some((Selector::Destination(Family::V4), set)), Some(true)) => {
+                        Rule::Redirect(set, verdict)
+                    }
                     (None, None) => Rule::Always(verdict),
                     _ => return None,
                 }));
@@ -332,6 +405,18 @@ impl Reader {
             _ => return None,
         }
         Some(Step::Going)
+    }
+
+    /// Which address of the header is read.
+    fn address(&self, offset: u32, length: u32) -> Option<Selector> {
+        let family = self.family?;
+        let layout = layout(family);
+        (length == layout.width).then_some(())?;
+        match offset {
+            offset if offset == layout.source => Some(Selector::Source(family)),
+            offset if offset == layout.destination => Some(Selector::Destination(family)),
+            _ => None,
+        }
     }
 
     fn hold(&mut self, data: Attributes<'_>, held: Held) -> Option<()> {
@@ -390,20 +475,23 @@ impl Reader {
 
     /// The columns from a register on.
     fn key(&self, register: u32) -> Option<Vec<Selector>> {
-        let fields = (register..).map_while(|register| match self.held.get(&register) {
-            Some(Held::Field(selector)) => Some(*selector),
-            _ => None,
-        });
-        let key: Vec<Selector> = fields.collect();
+        let mut key = Vec::new();
+        let mut next = register;
+        while let Some(Held::Field(selector)) = self.held.get(&next) {
+            key.push(*selector);
+            next += words(*selector);
+        }
         (!key.is_empty()).then_some(key)
     }
 
     fn nat(&mut self, data: Attributes<'_>) -> Option<Step> {
-        let source = data.be32(1)? == 0 && data.be32(2)? == IPV4;
+        let source = data.be32(1)? == 0;
+        let protocol = u8::try_from(data.be32(2)?).ok()?;
+        let family = FAMILIES.iter().find(|(_, layout)| layout.protocol == protocol)?.0;
         // The kernel adds a flag of its own for a map of addresses.
         let random = data.be32(7)? & FULLY_RANDOM != 0;
         match self.held.remove(&word(data.be32(3)?))? {
-            Held::Mapped(key, map) if source && random => Some(Step::Ended(Rule::Snat(key, map))),
+            Held::Mapped(key, map) if source && random => Some(Step::Ended(Rule::Snat(family, key, map))),
             Held::Mapped(..)
             | Held::Field(_)
             | Held::Protocol

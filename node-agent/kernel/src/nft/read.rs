@@ -1,8 +1,9 @@
 //! Our table, read from the kernel into the plan's model.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use litek8s_plan::Family;
 use litek8s_plan::nft::{Base, Chain, Field, Kind, Part, Set, TABLE, Table, Value};
 
 use super::constants::{INET, INTERVAL_END, SUBSYSTEM, data_type, message, set_flag};
@@ -15,13 +16,18 @@ use crate::wire::{Attributes, NLM_F_DUMP, NLM_F_REQUEST, NetfilterSocket, Writer
 const ATTEMPTS: usize = 10;
 
 /// The keys our sets have. A set with another key reads as one without columns, equal to none of ours.
-const KEYS: [&[Field]; 5] = [
-    &[Field::Address],
-    &[Field::Address, Field::Address],
+const KEYS: [&[Field]; 8] = [
+    &[FOUR],
+    &[FOUR, FOUR],
+    &[Field::Mark, FOUR, Field::Interface],
+    &[SIX],
+    &[SIX, SIX],
+    &[Field::Mark, SIX, Field::Interface],
     &[Field::Mark],
     &[Field::Mark, Field::Interface],
-    &[Field::Mark, Field::Address, Field::Interface],
 ];
+const FOUR: Field = Field::Address(Family::V4);
+const SIX: Field = Field::Address(Family::V6);
 
 /// The number of transactions the namespace has seen.
 pub(crate) fn generation(socket: &mut NetfilterSocket) -> Result<u32, KernelError> {
@@ -121,7 +127,8 @@ fn read_set(attributes: Attributes<'_>) -> Set {
     let kind = match attributes.be32(6) {
         None => Kind::Set,
         Some(data_type::VERDICT) => Kind::VerdictMap,
-        Some(_) => Kind::AddressMap,
+        Some(data_type::ADDRESS_V6) => Kind::AddressMap(Family::V6),
+        Some(_) => Kind::AddressMap(Family::V4),
     };
     Set {
         key: key.map(|key| key.to_vec()).unwrap_or_default(),
@@ -140,7 +147,7 @@ fn read_elements(socket: &mut NetfilterSocket, name: &str, set: &mut Set) -> Res
         writer.string(2, name);
     });
     // Bounds of intervals over one column: where one begins, and where one has ended.
-    let mut bounds: Vec<(u32, bool)> = Vec::new();
+    let mut bounds: Vec<(IpAddr, bool)> = Vec::new();
     let pairs = set.interval && set.key.len() == 1;
     let whole = socket.dump(&list, "nftables elements", |message| {
         let elements = message.attributes().nest(3).unwrap_or(Attributes(&[]));
@@ -148,9 +155,9 @@ fn read_elements(socket: &mut NetfilterSocket, name: &str, set: &mut Set) -> Res
             let element = Attributes(element);
             let Some(first) = element.nest(1).and_then(|key| key.get(1)) else { continue };
             if pairs {
-                if let Ok(bytes) = first.try_into() {
+                if let Some(at) = read_address(first) {
                     let ends = element.be32(3).is_some_and(|flags| flags & INTERVAL_END != 0);
-                    bounds.push((u32::from_be_bytes(bytes), ends));
+                    bounds.push((at, ends));
                 }
                 continue;
             }
@@ -167,11 +174,11 @@ fn read_elements(socket: &mut NetfilterSocket, name: &str, set: &mut Set) -> Res
         if !ends {
             begun = Some(at);
         } else if let Some(first) = begun.take() {
-            set.elements.insert(vec![Part::Addresses(first.into(), (at - 1).into())], Value::Nothing);
+            set.elements.insert(vec![Part::Addresses(first, preceding(at))], Value::Nothing);
         }
     }
     if let Some(first) = begun {
-        set.elements.insert(vec![Part::Addresses(first.into(), Ipv4Addr::BROADCAST)], Value::Nothing);
+        set.elements.insert(vec![Part::Addresses(first, Family::of(first).last())], Value::Nothing);
     }
     Ok(whole)
 }
@@ -185,10 +192,7 @@ fn read_key(fields: &[Field], first: &[u8], last: &[u8]) -> Option<Vec<Part>> {
             at = range.end;
             let (first, last) = (first.get(range.clone())?, last.get(range)?);
             Some(match field {
-                Field::Address => {
-                    let address = |bytes: &[u8]| Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?));
-                    Part::Addresses(address(first)?, address(last)?)
-                }
+                Field::Address(_) => Part::Addresses(read_address(first)?, read_address(last)?),
                 Field::Mark => Part::Mark(u32::from_ne_bytes(first.try_into().ok()?)),
                 Field::Interface => {
                     let end = first.iter().position(|byte| *byte == 0).unwrap_or(first.len());
@@ -204,8 +208,21 @@ fn read_value(element: Attributes<'_>) -> Value {
     if let Some(verdict) = read_verdict(data) {
         return Value::Verdict(verdict);
     }
-    match data.get(1).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()) {
-        Some(octets) => Value::Address(octets.into()),
-        None => Value::Nothing,
+    data.get(1).and_then(read_address).map_or(Value::Nothing, Value::Address)
+}
+
+fn read_address(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into()),
+        16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into()),
+        _ => None,
+    }
+}
+
+/// The address before one that is not the first.
+fn preceding(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits().saturating_sub(1)).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits().saturating_sub(1)).into(),
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 
-use crate::node::{Node, golden, vip};
+use crate::node::{Node, dual, golden, vip};
 
-/// Every ARP frame that arrives in the outside namespace, with when.
+/// Every ARP frame and neighbour advertisement that arrives in the outside namespace, with when.
 fn listen(node: &Node) -> mpsc::Receiver<(Instant, Vec<u8>)> {
     let open = || {
         let protocol = Some(SockProtocol::EthAll);
@@ -20,7 +20,9 @@ fn listen(node: &Node) -> mpsc::Receiver<(Instant, Vec<u8>)> {
         let mut buffer = [0; 1500];
         while let Ok(length) = recv(wire.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
             let arp = buffer[12..14] == [8, 6];
-            if arp && sender.send((Instant::now(), buffer[..length].to_vec())).is_err() {
+            // Neighbour advertisements: ICMPv6 is the next header.
+            let advertisement = buffer[12..14] == [0x86, 0xdd] && buffer[20] == 58 && buffer[54] == 136;
+            if (arp || advertisement) && sender.send((Instant::now(), buffer[..length].to_vec())).is_err() {
                 return;
             }
         }
@@ -30,7 +32,7 @@ fn listen(node: &Node) -> mpsc::Receiver<(Instant, Vec<u8>)> {
 
 /// The announcement's operation and address, when the frame is one.
 fn announcement(frame: &[u8]) -> Option<(u8, u8)> {
-    let gratuitous = frame[28..32] == frame[38..42] && frame[28..31] == [203, 0, 113];
+    let gratuitous = frame[12] == 8 && frame[28..32] == frame[38..42] && frame[28..31] == [203, 0, 113];
     gratuitous.then_some((frame[21], frame[31]))
 }
 
@@ -46,6 +48,38 @@ async fn a_new_vip_is_announced_in_both_forms_now_and_three_times_more_and_an_ol
     assert_eq!((count(1, 10), count(2, 10)), (4, 4), "{seen:?}");
     // It left before the first repeat.
     assert_eq!((count(1, 11), count(2, 11)), (1, 1), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_vip_of_ipv6_is_advertised_to_all_nodes_as_often() {
+    let node = Node::new().await;
+    let frames = listen(&node);
+    node.settle(&dual()).await;
+    tokio::time::sleep(Duration::from_millis(5500)).await;
+    let vip: std::net::Ipv6Addr = "2001:db8:113::10".parse().unwrap();
+    let mac = node.links.get("eth1").await.unwrap().mac.unwrap();
+    let all: Vec<Vec<u8>> = frames.try_iter().map(|(_, frame)| frame).collect();
+    let ours = all.iter().filter(|frame| frame.len() > 80 && frame[62..78] == vip.octets());
+    let sound = ours.filter(|frame| {
+        let to_all = frame[..6] == [0x33, 0x33, 0, 0, 0, 1];
+        // Override, not solicited; the hardware address is an option.
+        to_all && frame[58] == 0x20 && frame[80..86] == mac
+    });
+    assert_eq!(sound.count(), 4);
+}
+
+#[tokio::test]
+async fn the_neighbour_of_a_vip_of_ipv6_learns_the_new_place() {
+    let node = Node::new().await;
+    node.outside.sh("ip neigh add 2001:db8:113::10 lladdr 02:00:00:00:00:99 dev far nud stale");
+    node.settle(&dual()).await;
+    let mac = node.links.get("eth1").await.unwrap().mac.unwrap();
+    let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !node.outside.sh("ip neigh show 2001:db8:113::10").contains(&mac) {
+        assert!(Instant::now() < deadline, "{}", node.outside.sh("ip neigh show"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

@@ -2,9 +2,10 @@
 
 use litek8s_plan::diff;
 
-use crate::node::{Node, golden, vip};
+use crate::node::{Node, dual, golden, long_vip, vip};
 
 const GOLDEN: &str = include_str!("../../../plan/golden/two-vips.txt");
+const DUAL: &str = include_str!("../../../plan/golden/dual-stack.txt");
 
 #[tokio::test]
 async fn what_is_written_reads_back_as_the_same_structures() {
@@ -44,13 +45,40 @@ async fn what_is_written_reads_back_as_the_same_structures() {
 }
 
 #[tokio::test]
-async fn the_golden_text_given_to_nft_reads_back_as_our_table() {
+async fn both_families_read_back_as_they_were_written() {
     let node = Node::new().await;
-    let text = &GOLDEN[GOLDEN.find("table inet").unwrap()..];
-    std::fs::write(node.scratch.file("golden.nft"), text).unwrap();
-    node.scratch.sh(&format!("nft -f {}", node.scratch.file("golden.nft").display()));
-    let (desired, observed) = node.plan(&golden()).await;
-    assert_eq!(observed.nft, desired.nft);
+    node.settle(&dual()).await;
+    let (desired, _) = node.plan(&dual()).await;
+    assert_eq!(desired.to_string(), DUAL);
+    let rules = node.scratch.sh("ip -6 rule show");
+    assert!(rules.contains("20003:\tfrom all fwmark 0x3/0x7f lookup 20003 proto 110"), "{rules}");
+    let routes = node.scratch.sh("ip -6 route show table 20003");
+    for line in [
+        "2001:db8:9::/48 via 2001:db8:113::254 dev eth1 proto 110 src 2001:db8:113::10 metric 1024",
+        "2001:db8:113::/64 dev eth1 proto 110 src 2001:db8:113::10 metric 1024",
+        "unreachable default dev lo proto 110 metric 4294967295",
+    ] {
+        assert!(routes.contains(line), "{routes}");
+    }
+    let addresses = node.scratch.sh("ip -6 addr show dev eth1");
+    let line = "inet6 2001:db8:113::10/64 scope global nodad deprecated noprefixroute";
+    assert!(addresses.contains(line), "{addresses}");
+    // Back to one family, and the other alone.
+    node.settle(&golden()).await;
+    assert!(!node.scratch.sh("nft list ruleset; ip -6 rule").contains("ipv6"));
+    node.settle(&[long_vip(1, &["::/0"])]).await;
+}
+
+#[tokio::test]
+async fn the_golden_text_given_to_nft_reads_back_as_our_table() {
+    for (text, vips) in [(GOLDEN, golden()), (DUAL, dual())] {
+        let node = Node::new().await;
+        let text = &text[text.find("table inet").unwrap()..];
+        std::fs::write(node.scratch.file("golden.nft"), text).unwrap();
+        node.scratch.sh(&format!("nft -f {}", node.scratch.file("golden.nft").display()));
+        let (desired, observed) = node.plan(&vips).await;
+        assert_eq!(observed.nft, desired.nft);
+    }
 }
 
 #[tokio::test]
@@ -89,11 +117,22 @@ async fn every_change_reaches_its_desired_state_and_the_end_leaves_nothing() {
     moved.table = 20001;
     moved.priority = 20001;
     let mut pods = vip(3, &["198.51.100.0/24", "203.0.0.0/8"]);
-    pods.endpoints = (1..=40).map(|pod| std::net::Ipv4Addr::new(10, 42, 1, pod)).collect();
+    pods.endpoints = (1..=40).map(|pod| std::net::Ipv4Addr::new(10, 42, 1, pod).into()).collect();
     let mut fewer = pods.clone();
-    fewer.endpoints = [std::net::Ipv4Addr::new(10, 42, 1, 7)].into();
-    for vips in [golden(), vec![moved.clone()], vec![moved, pods], vec![fewer, vip(1, &[])], vec![], golden()]
-    {
+    fewer.endpoints = [std::net::Ipv4Addr::new(10, 42, 1, 7).into()].into();
+    let mut long = long_vip(3, &["2001:db8::/32", "3fff::/20"]);
+    long.endpoints =
+        (1..=40u16).map(|pod| std::net::Ipv6Addr::new(0xfd42, 0, 0, 0, 0, 0, 1, pod).into()).collect();
+    for vips in [
+        golden(),
+        vec![moved.clone(), long.clone()],
+        vec![moved, pods],
+        vec![fewer, vip(1, &[])],
+        vec![long_vip(1, &["::/0"]), long],
+        dual(),
+        vec![],
+        dual(),
+    ] {
         node.settle(&vips).await;
     }
     let (_, observed) = node.plan(&[]).await;
@@ -101,5 +140,8 @@ async fn every_change_reaches_its_desired_state_and_the_end_leaves_nothing() {
     let applied = node.kernel.apply(&ops).await;
     assert!(applied.failed.is_none(), "{applied:?}");
     assert!(node.kernel.observe().await.unwrap().is_empty());
-    assert_eq!(node.scratch.sh("nft list ruleset; ip -4 addr show dev eth1 | grep -c inet || true"), "0\n");
+    assert_eq!(
+        node.scratch.sh("nft list ruleset; ip addr show dev eth1 scope global | grep -c inet || true"),
+        "0\n"
+    );
 }

@@ -1,13 +1,13 @@
 //! Transactions: their size, their errors, and other programs at the same time.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use litek8s_kernel::KernelError;
 use litek8s_plan::Op;
 use litek8s_plan::nft::{Change, Part, Value};
 
-use crate::node::{Node, golden, vip};
+use crate::node::{Node, golden, long_vip, vip};
 
 #[tokio::test]
 async fn a_refused_transaction_names_the_element_and_changes_nothing() {
@@ -16,8 +16,8 @@ async fn a_refused_transaction_names_the_element_and_changes_nothing() {
     let (desired, observed) = node.plan(&golden()).await;
     let set = desired.nft.unwrap().sets["ingress-marks-ipv4"].clone();
     let key = |network: &str| {
-        let network: ipnet::Ipv4Net = network.parse().unwrap();
-        vec![Part::from(Ipv4Addr::new(203, 0, 113, 10)), network.into()]
+        let network: ipnet::IpNet = network.parse().unwrap();
+        vec![Part::from(IpAddr::from([203, 0, 113, 10])), network.into()]
     };
     let value = set.elements.values().next().unwrap().clone();
     let elements: BTreeMap<Vec<Part>, Value> =
@@ -88,7 +88,7 @@ async fn networks_that_touch_each_other_or_the_end_of_the_address_space_survive_
     let set = desired.nft.as_mut().unwrap().sets.get_mut("cluster-networks").unwrap();
     set.elements = networks
         .iter()
-        .map(|network| (vec![network.parse::<ipnet::Ipv4Net>().unwrap().into()], Value::Nothing))
+        .map(|network| (vec![network.parse::<ipnet::IpNet>().unwrap().into()], Value::Nothing))
         .collect();
     let applied = node.kernel.apply(&litek8s_plan::diff(&desired, &observed)).await;
     assert!(applied.failed.is_none(), "{applied:?}");
@@ -96,10 +96,37 @@ async fn networks_that_touch_each_other_or_the_end_of_the_address_space_survive_
 }
 
 #[tokio::test]
+async fn networks_of_ipv6_survive_the_kernel_too() {
+    let node = Node::new().await;
+    let mut wide = long_vip(1, &["8000::/1", "2001:db8::/47", "2001:db8:2::/48"]);
+    wide.endpoints.insert("fd42::9".parse().unwrap());
+    node.settle(&[wide.clone()]).await;
+    let (mut desired, observed) = node.plan(&[wide]).await;
+    let networks = ["fd42::/56", "fd42:0:0:100::/56", "f000::/5", "ff00::/8"];
+    let set = desired.nft.as_mut().unwrap().sets.get_mut("cluster-networks-ipv6").unwrap();
+    set.elements = networks
+        .iter()
+        .map(|network| (vec![network.parse::<ipnet::IpNet>().unwrap().into()], Value::Nothing))
+        .collect();
+    let applied = node.kernel.apply(&litek8s_plan::diff(&desired, &observed)).await;
+    assert!(applied.failed.is_none(), "{applied:?}");
+    assert_eq!(node.kernel.observe().await.unwrap().nft, desired.nft);
+}
+
+#[tokio::test]
+async fn thousands_of_elements_of_ipv6_fit_into_messages() {
+    let node = Node::new().await;
+    let mut many = long_vip(1, &["2001:db8:9::/48", "3fff::/20"]);
+    many.endpoints =
+        (0..1500u16).map(|pod| std::net::Ipv6Addr::new(0xfd42, 0, 0, 0, 0, 0, 1, pod).into()).collect();
+    node.settle(&[many]).await;
+}
+
+#[tokio::test]
 async fn ten_thousand_elements_go_in_one_transaction_and_come_back() {
     let node = Node::new().await;
     let mut many = vip(1, &["198.51.100.0/24", "10.9.0.0/16"]);
-    many.endpoints = (0..3400u32).map(|pod| Ipv4Addr::from(0x0a2a_0000 + pod)).collect();
+    many.endpoints = (0..3400u32).map(|pod| Ipv4Addr::from(0x0a2a_0000 + pod).into()).collect();
     node.settle(&[many.clone()]).await;
     many.endpoints.pop_first();
     node.settle(&[many.clone()]).await;

@@ -29,6 +29,7 @@ impl Node {
         let far = Links::open(&outside.netns).unwrap();
         far.set_up("far").await.unwrap();
         far.add_address("far", "203.0.113.254/24".parse().unwrap()).await.unwrap();
+        far.add_address("far", "2001:db8:113::254/64".parse().unwrap()).await.unwrap();
         let kernel = Kernel::open(scratch.reopen()).unwrap();
         Self { scratch, outside, kernel, links }
     }
@@ -38,8 +39,10 @@ impl Node {
         let observed = self.kernel.observe().await.unwrap();
         let facts = Facts {
             mask: 0x7f,
-            cluster_networks: vec!["10.42.0.0/16".parse().unwrap(), "10.96.0.0/12".parse().unwrap()],
-            node_addresses: vec!["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()],
+            cluster_networks: ["10.42.0.0/16", "10.96.0.0/12", "fd42::/56"]
+                .map(|net| net.parse().unwrap())
+                .into(),
+            node_addresses: ["192.0.2.1", "192.0.2.2", "fd00:192::1"].map(|ip| ip.parse().unwrap()).into(),
             vips: vips.to_vec(),
             interfaces: observed.interfaces.clone(),
             ..Facts::default()
@@ -84,6 +87,27 @@ pub(crate) fn vip(number: u32, sources: &[&str]) -> Vip {
         priority: 20000 + number,
         endpoints: BTreeSet::new(),
     }
+}
+
+/// The `number`th VIP, of IPv6: 2001:db8:113::10 is the first.
+pub(crate) fn long_vip(number: u32, sources: &[&str]) -> Vip {
+    let last = 9 + number;
+    Vip {
+        virtual_cidr: format!("2001:db8:113::{last}/64").parse().unwrap(),
+        gateway: "2001:db8:113::254".parse().ok(),
+        source_cidrs: sources.iter().map(|source| source.parse().unwrap()).collect(),
+        ..vip(number, &[])
+    }
+}
+
+/// The VIPs of the golden files with both families.
+pub(crate) fn dual() -> Vec<Vip> {
+    let mut vips = golden();
+    let mut third = long_vip(3, &["2001:db8:9::/48"]);
+    third.virtual_cidr = "2001:db8:113::10/64".parse().unwrap();
+    third.endpoints.insert("fd42::5".parse().unwrap());
+    vips.push(third);
+    vips
 }
 
 /// The two VIPs of the golden files.

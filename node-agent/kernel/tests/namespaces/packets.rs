@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! pod 10.42.0.5 ── node ─┬─ eth0 192.0.2.1 ── lan 192.0.2.254   (default route)
+//!     fd42::5            │       fd00:192::1      fd00:192::254
 //!                        └─ eth1 VIPs      ── outside 203.0.113.254, 10.9.0.1
+//!                                                     2001:db8:113::254, 2001:db8:9::1
 //! ```
 
 use std::io::{Read, Write};
@@ -11,7 +13,7 @@ use std::time::Duration;
 
 use litek8s_kernel::Links;
 
-use crate::node::{Node, golden};
+use crate::node::{Node, dual, golden, long_vip};
 use crate::scratch::Scratch;
 
 pub(crate) struct Network {
@@ -26,30 +28,39 @@ impl Network {
         let (pod, lan) = (Scratch::new(), Scratch::new());
         node.links.add_veth("cni0", "eth0", &pod.netns).await.unwrap();
         node.links.add_veth("eth0", "eth0", &lan.netns).await.unwrap();
-        for (name, address) in [("cni0", "10.42.0.1/24"), ("eth0", "192.0.2.1/24")] {
+        for (name, address) in [
+            ("cni0", "10.42.0.1/24"),
+            ("cni0", "fd42::1/64"),
+            ("eth0", "192.0.2.1/24"),
+            ("eth0", "fd00:192::1/64"),
+        ] {
             node.links.set_up(name).await.unwrap();
             node.links.add_address(name, address.parse().unwrap()).await.unwrap();
         }
-        for (inside, address, router) in
-            [(&pod, "10.42.0.5/24", Some("10.42.0.1")), (&lan, "192.0.2.254/24", None)]
-        {
+        for (inside, address, router) in [
+            (&pod, "10.42.0.5/24", Some(("0.0.0.0/0", "10.42.0.1"))),
+            (&pod, "fd42::5/64", Some(("::/0", "fd42::1"))),
+            (&lan, "192.0.2.254/24", None),
+            (&lan, "fd00:192::254/64", Some(("fd42::/64", "fd00:192::1"))),
+        ] {
             let links = Links::open(&inside.netns).unwrap();
             links.set_up("eth0").await.unwrap();
             links.add_address("eth0", address.parse().unwrap()).await.unwrap();
-            if let Some(router) = router {
-                let everywhere = "0.0.0.0/0".parse().unwrap();
-                links.add_route(everywhere, router.parse().ok(), "eth0").await.unwrap();
+            if let Some((to, router)) = router {
+                links.add_route(to.parse().unwrap(), router.parse().ok(), "eth0").await.unwrap();
             }
         }
-        let everywhere = "0.0.0.0/0".parse().unwrap();
-        node.links.add_route(everywhere, "192.0.2.254".parse().ok(), "eth0").await.unwrap();
+        for (everywhere, router) in [("0.0.0.0/0", "192.0.2.254"), ("::/0", "fd00:192::254")] {
+            node.links.add_route(everywhere.parse().unwrap(), router.parse().ok(), "eth0").await.unwrap();
+        }
         node.scratch.sh(
-            "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0",
+            "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0 \
+             net.ipv6.conf.all.forwarding=1",
         );
         // Both ends of the world have the far address; who answers tells which way a packet went.
         for outside in [&node.outside, &lan] {
             outside.sh(
-                "ip link set lo up; ip addr add 10.9.0.1/32 dev lo; sysctl -qw net.ipv4.conf.all.rp_filter=0",
+                "ip link set lo up; ip addr add 10.9.0.1/32 dev lo; ip addr add 2001:db8:9::1/128 dev lo; sysctl -qw net.ipv4.conf.all.rp_filter=0",
             );
         }
         // What the node's own source NAT does for pods.
@@ -60,14 +71,18 @@ impl Network {
 
 /// A server that tells every client the address it came from, and echoes after that.
 pub(crate) fn serve(place: &Scratch) -> SocketAddr {
-    let listener = place.netns.run(|| TcpListener::bind("10.9.0.1:0").unwrap()).unwrap();
+    serve_at(place, "10.9.0.1:0")
+}
+
+fn serve_at(place: &Scratch, at: &str) -> SocketAddr {
+    let listener = place.netns.run(|| TcpListener::bind(at).unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
             std::thread::spawn(move || {
                 let from = stream.peer_addr().unwrap().ip().to_string();
-                let _ = stream.write_all(format!("{from:>15}").as_bytes());
+                let _ = stream.write_all(format!("{from:>20}").as_bytes());
                 let mut byte = [0; 1];
                 while stream.read_exact(&mut byte).is_ok() && stream.write_all(&byte).is_ok() {}
             });
@@ -80,7 +95,7 @@ pub(crate) fn connect(place: &Scratch, to: SocketAddr) -> (TcpStream, String) {
     let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(20)).unwrap();
     let mut stream = place.netns.run(connect).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let mut from = [0; 15];
+    let mut from = [0; 20];
     stream.read_exact(&mut from).unwrap();
     (stream, String::from_utf8_lossy(&from).trim().to_owned())
 }
@@ -151,5 +166,60 @@ async fn while_the_interface_is_down_egress_is_refused_and_does_not_leave_as_the
         let error = network.pod.netns.run(connect).unwrap().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(nix::errno::Errno::EHOSTUNREACH as i32), "{error}");
         node.settle(&golden()).await;
+    }
+}
+
+#[tokio::test]
+async fn egress_of_ipv6_leaves_with_the_vip_and_ends_at_once_when_the_vip_leaves() {
+    let network = Network::new().await;
+    let node = &network.node;
+    let port = serve_at(&node.outside, "[2001:db8:9::1]:0");
+    node.settle(&dual()).await;
+    let (mut stream, from) = connect(&network.pod, port);
+    assert_eq!(from, "2001:db8:113::10");
+    stream.write_all(b"x").unwrap();
+    stream.read_exact(&mut [0; 1]).unwrap();
+
+    node.settle(&golden()).await;
+    let tracked = node.scratch.sh("conntrack -f ipv6 -L 2>/dev/null || true");
+    assert!(!tracked.contains("2001:db8:113::10"), "{tracked}");
+    // The next packet is a new connection by the default route, where nobody knows it: the peer resets it.
+    let error = stream.write_all(b"x").and_then(|()| stream.read_exact(&mut [0; 1])).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    let (_, from) = connect(&network.pod, serve_at(&network.lan, "[2001:db8:9::1]:0"));
+    assert_eq!(from, "fd42::5", "without a VIP it leaves as itself");
+}
+
+#[tokio::test]
+async fn a_ping_and_a_connection_to_a_vip_of_ipv6_are_answered_by_the_vips_interface() {
+    let network = Network::new().await;
+    let node = &network.node;
+    node.outside.sh("ip addr add 3fff::1/128 dev lo");
+    let mut everywhere = long_vip(4, &["::/0"]);
+    everywhere.virtual_cidr = "2001:db8:113::11/64".parse().unwrap();
+    let mut vips = dual();
+    vips.push(everywhere);
+    node.settle(&vips).await;
+    // The first VIP answers its source network, the second everybody; both by eth1, or no answer would come.
+    node.outside
+        .sh("ping -c2 -W5 -I 2001:db8:9::1 2001:db8:113::10; ping -c2 -W5 -I 3fff::1 2001:db8:113::11");
+    let listener = node.scratch.netns.run(|| TcpListener::bind("[2001:db8:113::11]:0").unwrap()).unwrap();
+    let to = listener.local_addr().unwrap();
+    let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(20)).map(drop);
+    node.outside.netns.run(connect).unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn while_the_interface_is_down_egress_of_ipv6_is_refused_and_does_not_leave_as_the_pod() {
+    let network = Network::new().await;
+    let node = &network.node;
+    let port = serve_at(&network.lan, "[2001:db8:9::1]:0");
+    node.settle(&dual()).await;
+    for line in ["ip link set eth1 down", "true"] {
+        node.scratch.sh(line);
+        let connect = || TcpStream::connect_timeout(&port, Duration::from_secs(20)).map(drop);
+        let error = network.pod.netns.run(connect).unwrap().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(nix::errno::Errno::ENETUNREACH as i32), "{error}");
+        node.settle(&dual()).await;
     }
 }

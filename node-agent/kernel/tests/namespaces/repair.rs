@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use litek8s_kernel::Notice;
 use litek8s_plan::diff;
 
-use crate::node::{Node, golden, vip};
+use crate::node::{Node, dual, golden, vip};
 
 #[tokio::test]
 async fn flushed_nftables_deleted_rules_and_an_emptied_table_are_noticed_and_come_back() {
@@ -32,6 +32,28 @@ async fn flushed_nftables_deleted_rules_and_an_emptied_table_are_noticed_and_com
 }
 
 #[tokio::test]
+async fn a_vip_of_ipv6_comes_back_when_it_is_taken_and_when_its_link_was_down() {
+    let node = Node::new().await;
+    node.settle(&dual()).await;
+    let mut monitor = node.kernel.monitor().unwrap();
+    for (line, notice) in [
+        ("ip -6 rule flush protocol 110", Notice::Rule),
+        ("ip -6 route flush table 20003", Notice::Route),
+        ("ip addr del 2001:db8:113::10/64 dev eth1", Notice::Address),
+        ("ip link set eth1 down", Notice::Address),
+    ] {
+        node.scratch.sh(line);
+        let seen = async { while monitor.next().await.unwrap() != notice {} };
+        tokio::time::timeout(Duration::from_secs(20), seen).await.unwrap_or_else(|_| panic!("{line}"));
+        if line.contains("link") {
+            node.settle(&dual()).await;
+            node.scratch.sh("ip link set eth1 up");
+        }
+        assert!(!node.settle(&dual()).await.is_empty(), "{line}");
+    }
+}
+
+#[tokio::test]
 async fn deleting_one_vip_takes_neither_the_others_nor_the_nodes_own_address() {
     let node = Node::new().await;
     node.scratch
@@ -41,7 +63,7 @@ async fn deleting_one_vip_takes_neither_the_others_nor_the_nodes_own_address() {
     node.links.add_address("eth1", "203.0.113.200/24".parse().unwrap()).await.unwrap();
     node.settle(&vips[1..]).await;
     node.settle(&[]).await;
-    let own: Vec<_> = node.links.addresses("eth1").await.unwrap();
+    let own: Vec<IpNet> = node.links.addresses("eth1").await.unwrap();
     assert_eq!(own, ["203.0.113.200/24".parse().unwrap()]);
 }
 
@@ -55,7 +77,7 @@ async fn rules_routes_and_addresses_of_others_stay() {
     assert_eq!(node.settle(&golden()).await, []);
     let (_, observed) = node.plan(&golden()).await;
     assert_eq!(observed.mark_conflicts(0x7f).len(), 2);
-    assert!(observed.interfaces["eth1"].foreign.contains(&"203.0.113.99/32".parse::<Ipv4Net>().unwrap()));
+    assert!(observed.interfaces["eth1"].foreign.contains(&"203.0.113.99/32".parse::<IpNet>().unwrap()));
 
     let ops = diff(&litek8s_plan::Desired::default(), &observed);
     assert!(node.kernel.apply(&ops).await.failed.is_none());

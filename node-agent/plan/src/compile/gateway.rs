@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 
 use super::{Accepted, MAIN_RULE, Plan, RESERVED_TABLES};
-use crate::{FALLBACK_METRIC, Facts, Gateway, GatewayPod, Hop, NextHop, Route, RouteKey, Rule};
+use crate::{FALLBACK_METRIC, Facts, Family, Gateway, GatewayPod, Hop, NextHop, Route, RouteKey, Rule};
 
 /// The kernel's main table.
 const MAIN_TABLE: u32 = 254;
@@ -23,11 +23,11 @@ pub enum Refusal {
     /// The data plane of gateways is IPv4.
     NotIpv4(IpNet),
     /// Pods or Services are there.
-    ClusterNetwork(Ipv4Net),
+    ClusterNetwork(IpNet),
     /// The node has an address in it.
-    Interface(String, Ipv4Net),
+    Interface(String, IpNet),
     /// A node is there.
-    Node(Ipv4Addr),
+    Node(IpAddr),
     /// The API server is there: the agent would cut itself off.
     ApiServer(IpAddr),
     /// The kernel uses that table itself.
@@ -75,7 +75,7 @@ pub struct GatewayStanding {
 }
 
 /// Adds all gateways that can be applied to the plan, and returns their destinations.
-pub(super) fn place(plan: &mut Plan, facts: &Facts, accepted: &[Accepted<'_>]) -> Vec<Ipv4Net> {
+pub(super) fn place(plan: &mut Plan, facts: &Facts, accepted: &[Accepted<'_>]) -> Vec<IpNet> {
     let mut destinations = Vec::new();
     for gateway in &facts.gateways {
         let judged = judge(plan, facts, gateway, accepted);
@@ -91,16 +91,12 @@ pub(super) fn place(plan: &mut Plan, facts: &Facts, accepted: &[Accepted<'_>]) -
     destinations
 }
 
-fn judge(
-    plan: &Plan,
-    facts: &Facts,
-    gateway: &Gateway,
-    accepted: &[Accepted<'_>],
-) -> Result<Ipv4Net, Refusal> {
-    let IpNet::V4(destination) = gateway.destination.trunc() else {
+fn judge(plan: &Plan, facts: &Facts, gateway: &Gateway, accepted: &[Accepted<'_>]) -> Result<IpNet, Refusal> {
+    let destination = gateway.destination.trunc();
+    if destination.addr().is_ipv6() {
         return Err(Refusal::NotIpv4(gateway.destination));
-    };
-    let overlaps = |other: &Ipv4Net| destination.contains(other) || other.contains(&destination);
+    }
+    let overlaps = |other: &IpNet| destination.contains(other) || other.contains(&destination);
     let refusals = [
         facts.cluster_networks.iter().find(|network| overlaps(network)).map(|n| Refusal::ClusterNetwork(*n)),
         local_network(plan, facts, overlaps),
@@ -128,7 +124,7 @@ fn judge(
 }
 
 /// A network of this node, VIPs' among them, that the destination overlaps.
-fn local_network(plan: &Plan, facts: &Facts, overlaps: impl Fn(&Ipv4Net) -> bool) -> Option<Refusal> {
+fn local_network(plan: &Plan, facts: &Facts, overlaps: impl Fn(&IpNet) -> bool) -> Option<Refusal> {
     let foreign = facts
         .interfaces
         .iter()
@@ -139,8 +135,10 @@ fn local_network(plan: &Plan, facts: &Facts, overlaps: impl Fn(&Ipv4Net) -> bool
     found.map(|(name, network)| Refusal::Interface(name.clone(), *network))
 }
 
-fn apply(plan: &mut Plan, facts: &Facts, gateway: &Gateway, destination: Ipv4Net) -> GatewayStanding {
+fn apply(plan: &mut Plan, facts: &Facts, gateway: &Gateway, destination: IpNet) -> GatewayStanding {
+    let family = Family::of(destination.addr());
     let rule = |priority, from, table| Rule {
+        family,
         priority,
         mark: 0,
         mask: facts.mask,
@@ -157,9 +155,9 @@ fn apply(plan: &mut Plan, facts: &Facts, gateway: &Gateway, destination: Ipv4Net
     let mut standing = GatewayStanding::default();
     let mut ways: Vec<&NextHop> = Vec::new();
     for pod in gateway.pods.iter().filter(|pod| pod.local || !local) {
-        if let (IpAddr::V4(address), true) = (pod.address, pod.local) {
+        if pod.local && Family::of(pod.address) == family {
             // What a pod itself sends there goes on; back to the pod it would go round until its hop limit is used up.
-            plan.desired.rules.insert(rule(gateway.priority - 1, Some(address.into()), MAIN_TABLE));
+            plan.desired.rules.insert(rule(gateway.priority - 1, Some(pod.address.into()), MAIN_TABLE));
         }
         match way(facts, gateway, pod) {
             Ok(way) => ways.push(way),
@@ -172,7 +170,7 @@ fn apply(plan: &mut Plan, facts: &Facts, gateway: &Gateway, destination: Ipv4Net
     }
     standing.pods = ways.len();
     if let Some(route) = route(&ways) {
-        plan.desired.routes.insert(key(0), route);
+        plan.desired.routes.insert(key(family.route_metric()), route);
     }
     standing
 }
@@ -190,7 +188,7 @@ fn way<'a>(facts: &'a Facts, gateway: &Gateway, pod: &GatewayPod) -> Result<&'a 
 
 /// One route over all of them. Pods behind the same router add to its share.
 fn route(ways: &[&NextHop]) -> Option<Route> {
-    let mut shares: BTreeMap<(Ipv4Addr, &str), u8> = BTreeMap::new();
+    let mut shares: BTreeMap<(IpAddr, &str), u8> = BTreeMap::new();
     for way in ways {
         let share = shares.entry((way.gateway, &way.interface)).or_default();
         *share = share.saturating_add(1);

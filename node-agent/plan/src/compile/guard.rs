@@ -3,37 +3,48 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::Facts;
-use crate::nft::{Base, Chain, Field, Kind, Rule, Selector, Set, Table, Value, Verdict};
+use crate::nft::{Base, Chain, Field, Kind, Rule, Selector, Set, Table, VIP_MARKS, Value, Verdict, names};
+use crate::{Facts, Family};
 
 /// After the marks are given, and before any source NAT.
 const FORWARD: Base = Base { kind: "filter", hook: 2, priority: 0 };
 
+/// The pods to guard. A node's own address is no pod's.
+pub(super) fn pods(facts: &Facts) -> impl Iterator<Item = IpAddr> {
+    facts.guarded.iter().copied().filter(|pod| !facts.node_addresses.contains(pod))
+}
+
 /// Adds the guard, where there is a pod to guard. Without a VipConfig nobody knows what lies inside the cluster.
-pub(super) fn add(table: &mut Table, facts: &Facts) {
-    let pods: BTreeMap<_, _> = facts
-        .guarded
-        .iter()
-        .filter_map(|pod| match pod {
-            IpAddr::V4(pod) if !facts.node_addresses.contains(pod) => {
-                Some((vec![(*pod).into()], Value::Nothing))
-            }
-            IpAddr::V4(_) | IpAddr::V6(_) => None,
-        })
-        .collect();
-    if pods.is_empty() || facts.mask == 0 {
+pub(super) fn add(table: &mut Table, facts: &Facts, families: &[Family]) {
+    if pods(facts).next().is_none() || facts.mask == 0 {
         return;
     }
-    let set = Set { key: vec![Field::Address], kind: Kind::Set, interval: false, elements: pods };
-    table.sets.insert("guarded-pods".to_owned(), set);
     let within = |selector, set: &str, verdict| Rule::InSet(selector, set.to_owned(), verdict);
-    let forward = vec![
-        within(Selector::Destination, "cluster-networks", Verdict::Return),
-        within(Selector::OriginalDestination, "gateway-destinations", Verdict::Return),
-        // By its VIP's interface with its VIP as source, or dropped at the end of postrouting.
-        within(Selector::MaskedMark(facts.mask), "vip-marks", Verdict::Return),
-        within(Selector::OriginalSource, "guarded-pods", Verdict::Goto("guard".to_owned())),
-    ];
+    let mut forward = Vec::new();
+    for &family in families {
+        let names = names(family);
+        forward.push(within(Selector::Destination(family), names.cluster_networks, Verdict::Return));
+        forward.push(within(
+            Selector::OriginalDestination(family),
+            names.gateway_destinations,
+            Verdict::Return,
+        ));
+    }
+    // By its VIP's interface with its VIP as source, or dropped at the end of postrouting.
+    forward.push(within(Selector::MaskedMark(facts.mask), VIP_MARKS, Verdict::Return));
+    for &family in families {
+        let name = names(family).guarded_pods;
+        let elements: BTreeMap<_, _> = pods(facts)
+            .filter(|pod| Family::of(*pod) == family)
+            .map(|pod| (vec![pod.into()], Value::Nothing))
+            .collect();
+        if elements.is_empty() {
+            continue;
+        }
+        let set = Set { key: vec![Field::Address(family)], kind: Kind::Set, interval: false, elements };
+        table.sets.insert(name.to_owned(), set);
+        forward.push(within(Selector::OriginalSource(family), name, Verdict::Goto("guard".to_owned())));
+    }
     table.chains.insert("filter-forward".to_owned(), Chain { base: Some(FORWARD), rules: forward });
     let guard = Chain { base: None, rules: vec![Rule::Reset, Rule::Prohibit] };
     table.chains.insert("guard".to_owned(), guard);

@@ -1,10 +1,10 @@
 //! What stands against a VIP on this node, in words its owner can act on.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::compile::{MAIN_RULE, RESERVED_TABLES};
-use crate::{Facts, Vip};
+use crate::{Facts, Family, Vip};
 
 /// Why a VIP is refused, or in what it falls short.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub enum Problem {
     /// Zero stands beside the local table; from 32766 on the main table comes first.
     PriorityOutOfRange(u32),
     /// The gateway is not in the VIP's network.
-    GatewayOutsideNetwork(Ipv4Addr),
+    GatewayOutsideNetwork(IpAddr),
     /// Sources beyond the network need a gateway.
     NoGateway,
     /// Another VIP of this node has the same address, mark, table or priority.
@@ -145,7 +145,7 @@ pub(super) fn problems<'a>(
     match facts.interfaces.get(&vip.interface) {
         None => found.push(Problem::InterfaceMissing(vip.interface.clone())),
         Some(interface) if !interface.up => found.push(Problem::InterfaceDown(vip.interface.clone())),
-        Some(interface) if interface.rp_filter == 1 => {
+        Some(interface) if interface.rp_filter == 1 && vip.family() == Family::V4 => {
             found.push(Problem::RpFilterStrict(vip.interface.clone()));
         }
         Some(_) => {}

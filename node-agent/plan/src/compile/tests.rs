@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Facts, Interface, Observed, Plan, Problem, Vip, compile, diff};
+use crate::{Facts, Interface, Observed, Plan, Problem, Route, Vip, compile, diff};
 
 /// Two VIPs on eth1: one for a source network with an egress pod, one for everything.
 pub(crate) fn golden_facts() -> Facts {
@@ -31,6 +31,22 @@ pub(crate) fn golden_facts() -> Facts {
     }
 }
 
+/// The golden node with an IPv6 VIP besides: of the same Service, on the same interface, for everything.
+pub(crate) fn dual_facts() -> Facts {
+    let mut facts = golden_facts();
+    let mut third = facts.vips[1].clone();
+    third.name = "default/web-3".into();
+    (third.index, third.mark, third.table, third.priority) = (3, 3, 20003, 20003);
+    third.virtual_cidr = "2001:db8:113::10/64".parse().unwrap();
+    third.gateway = "2001:db8:113::254".parse().ok();
+    third.source_cidrs = vec!["2001:db8:9::/48".parse().unwrap()];
+    third.endpoints = ["10.42.0.5", "fd42::5"].map(|pod| pod.parse().unwrap()).into();
+    facts.vips.push(third);
+    facts.cluster_networks.push("fd42::/56".parse().unwrap());
+    facts.node_addresses.push("fd00:192::1".parse().unwrap());
+    facts
+}
+
 fn reasons(facts: &Facts, vip: &str) -> Vec<&'static str> {
     let plan: Plan = compile(facts);
     plan.problems.get(vip).into_iter().flatten().map(Problem::reason).collect()
@@ -52,6 +68,65 @@ fn the_golden_node_is_reached_by_the_golden_dry_run() {
 }
 
 #[test]
+fn a_node_with_both_families_is_rendered_byte_for_byte() {
+    let desired = compile(&dual_facts()).desired;
+    assert_eq!(desired.to_string(), include_str!("../../golden/dual-stack.txt"));
+}
+
+#[test]
+fn a_node_with_both_families_is_reached_by_its_dry_run() {
+    let facts = dual_facts();
+    let observed = Observed { interfaces: facts.interfaces.clone(), ..Observed::default() };
+    let ops: Vec<String> =
+        diff(&compile(&facts).desired, &observed).iter().map(|op| format!("{op}\n")).collect();
+    assert_eq!(ops.concat(), include_str!("../../golden/dual-stack.dry-run.txt"));
+}
+
+#[test]
+fn a_vip_of_ipv6_adds_to_the_table_of_ipv4_and_changes_nothing_in_it() {
+    let (four, both) = (compile(&golden_facts()).desired, compile(&dual_facts()).desired);
+    let (four, both) = (four.nft.unwrap(), both.nft.unwrap());
+    for (name, set) in four.sets.iter().filter(|(name, _)| *name != "vip-marks") {
+        assert_eq!(both.sets.get(name), Some(set), "{name}");
+    }
+    for (name, chain) in &four.chains {
+        let rules = &both.chains[name].rules;
+        assert!(chain.rules.iter().all(|rule| rules.contains(rule)), "{name}");
+    }
+}
+
+#[test]
+fn an_ipv6_vip_leaves_the_pods_and_the_reverse_path_filter_of_ipv4_alone() {
+    let mut facts = dual_facts();
+    facts.interfaces.get_mut("eth1").unwrap().rp_filter = 1;
+    assert!(reasons(&facts, "default/web-3").is_empty());
+    let nft = compile(&facts).desired.nft.unwrap();
+    let egress: Vec<String> =
+        nft.sets["egress-marks-ipv6"].elements.keys().map(|key| key[0].to_string()).collect();
+    assert_eq!(egress, ["fd42::5", "fd42::5"]);
+}
+
+#[test]
+fn while_the_interface_is_down_an_ipv6_vip_has_no_address_and_its_table_refuses() {
+    let mut facts = dual_facts();
+    facts.interfaces.get_mut("eth1").unwrap().up = false;
+    let desired = compile(&facts).desired;
+    assert!(desired.addresses.keys().all(|key| key.address.addr().is_ipv4()));
+    let table: Vec<&Route> =
+        desired.routes.iter().filter(|(key, _)| key.table == 20003).map(|(_, route)| route).collect();
+    assert_eq!(table, [&Route::Unreachable]);
+}
+
+#[test]
+fn a_source_of_the_other_family_is_left_out_with_a_warning() {
+    let mut facts = dual_facts();
+    facts.vips[2].source_cidrs.push("0.0.0.0/0".parse().unwrap());
+    let plan = compile(&facts);
+    assert!(plan.accepts("default/web-3"));
+    assert!(plan.warnings["default/web-3"][0].starts_with("0.0.0.0/0 is of another family"));
+}
+
+#[test]
 fn the_order_of_the_vips_changes_nothing() {
     let mut facts = golden_facts();
     let before = compile(&facts);
@@ -64,7 +139,7 @@ fn every_label_fits_the_kernel() {
     let mut facts = golden_facts();
     facts.vips[0].index = u32::MAX;
     let desired = compile(&facts).desired;
-    assert!(desired.addresses.values().all(|address| address.label.len() <= 15));
+    assert!(desired.addresses.values().flat_map(|address| &address.label).all(|label| label.len() <= 15));
 }
 
 #[test]
@@ -152,6 +227,7 @@ fn guarded_pods_have_no_way_out_but_a_mark() {
     let nft = compile(&facts).desired.nft.unwrap();
     let pods: Vec<String> = nft.sets["guarded-pods"].elements.keys().map(|key| key[0].to_string()).collect();
     assert_eq!(pods, ["10.42.0.5", "10.42.0.6"]);
+    assert_eq!(nft.sets["guarded-pods-ipv6"].elements.len(), 1);
     let rules =
         |chain: &str| -> Vec<String> { nft.chains[chain].rules.iter().map(ToString::to_string).collect() };
     assert_eq!(
@@ -159,8 +235,11 @@ fn guarded_pods_have_no_way_out_but_a_mark() {
         [
             "ip daddr @cluster-networks return",
             "ct original ip daddr @gateway-destinations return",
+            "ip6 daddr @cluster-networks-ipv6 return",
+            "ct original ip6 daddr @gateway-destinations-ipv6 return",
             "meta mark & 0x0000007f @vip-marks return",
             "ct original ip saddr @guarded-pods goto guard",
+            "ct original ip6 saddr @guarded-pods-ipv6 goto guard",
         ]
     );
     assert_eq!(

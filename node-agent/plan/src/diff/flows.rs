@@ -4,25 +4,26 @@
 //! next packet a new connection: the peer resets it and the application knows at once, instead of hanging for minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 use super::marks::{bindings, mark_of};
-use crate::nft::{Part, Table};
-use crate::{Desired, Flow, Observed, Op};
+use crate::family::network_between;
+use crate::nft::{Part, Table, both, names};
+use crate::{Desired, Family, Flow, Observed, Op};
 
 /// Where a pod's marked connections go, and with which source.
 #[derive(Default, PartialEq, Eq)]
 struct Egress {
-    networks: Vec<Ipv4Net>,
-    sources: BTreeSet<Ipv4Addr>,
+    networks: Vec<IpNet>,
+    sources: BTreeSet<IpAddr>,
 }
 
 /// Connections of VIPs whose marks were withdrawn because they mean something else from now on.
 pub(super) fn of_retired(desired: &Desired, observed: &Observed, retired: &BTreeSet<u32>) -> Vec<Op> {
     let bound = bindings(observed.nft.as_ref());
-    let addresses: BTreeSet<Ipv4Addr> =
+    let addresses: BTreeSet<IpAddr> =
         retired.iter().filter_map(|mark| bound.get(mark)).map(|(_, address)| *address).collect();
     let leaving = leaving(desired, observed);
     addresses.intersection(&leaving).map(|address| Op::Forget(Flow::Address(*address))).collect()
@@ -31,19 +32,18 @@ pub(super) fn of_retired(desired: &Desired, observed: &Observed, retired: &BTree
 /// Connections of the other VIPs that leave, and of pods whose VIP is another one from now on.
 pub(super) fn of_changed(desired: &Desired, observed: &Observed, retired: &BTreeSet<u32>) -> Vec<Op> {
     let bound = bindings(observed.nft.as_ref());
-    let done: BTreeSet<Ipv4Addr> =
+    let done: BTreeSet<IpAddr> =
         retired.iter().filter_map(|mark| bound.get(mark)).map(|(_, address)| *address).collect();
     let leaving = leaving(desired, observed);
     let mut flows: Vec<Flow> = leaving.difference(&done).map(|address| Flow::Address(*address)).collect();
 
     let (before, after) = (egress(observed.nft.as_ref()), egress(desired.nft.as_ref()));
-    let except = unmarked(desired);
     for (&pod, now) in &after {
         if before.get(&pod) != Some(now) {
             flows.push(Flow::Pod {
                 pod,
                 networks: now.networks.clone(),
-                except: except.clone(),
+                except: unmarked(desired, Family::of(pod)),
                 keep: now.sources.clone(),
             });
         }
@@ -51,7 +51,7 @@ pub(super) fn of_changed(desired: &Desired, observed: &Observed, retired: &BTree
     // Connections to a destination that a gateway took over keep a VIP as their source, and would not come back.
     let destinations = |table| networks_of(table, "gateway-destinations");
     let (led, known) = (destinations(desired.nft.as_ref()), destinations(observed.nft.as_ref()));
-    let new: Vec<Ipv4Net> = led.into_iter().filter(|network| !known.contains(network)).collect();
+    let new: Vec<IpNet> = led.into_iter().filter(|network| !known.contains(network)).collect();
     if !new.is_empty() {
         flows.extend(before.keys().map(|&pod| Flow::Pod {
             pod,
@@ -74,27 +74,26 @@ pub(super) fn of_changed(desired: &Desired, observed: &Observed, retired: &BTree
 /// What an agent does once after its start, when the one before may have died between marking and forgetting:
 /// connections of mapped pods that leave with another source than their VIPs are forgotten.
 pub fn recheck(desired: &Desired) -> Vec<Op> {
-    let except = unmarked(desired);
     egress(desired.nft.as_ref())
         .into_iter()
         .map(|(pod, now)| {
             let (networks, keep) = (now.networks, now.sources);
-            Op::Forget(Flow::Pod { pod, networks, except: except.clone(), keep })
+            Op::Forget(Flow::Pod { pod, networks, except: unmarked(desired, Family::of(pod)), keep })
         })
         .collect()
 }
 
 /// Where connections of pods go without a mark.
-fn unmarked(desired: &Desired) -> Vec<Ipv4Net> {
+fn unmarked(desired: &Desired, family: Family) -> Vec<IpNet> {
     let table = desired.nft.as_ref();
-    let mut networks = networks_of(table, "cluster-networks");
-    networks.extend(networks_of(table, "gateway-destinations"));
+    let mut networks = networks_of(table, names(family).cluster_networks);
+    networks.extend(networks_of(table, names(family).gateway_destinations));
     networks
 }
 
 /// Addresses that were VIPs on an interface and will not be there any more.
-fn leaving(desired: &Desired, observed: &Observed) -> BTreeSet<Ipv4Addr> {
-    let staying: BTreeSet<(String, Ipv4Addr)> = desired
+fn leaving(desired: &Desired, observed: &Observed) -> BTreeSet<IpAddr> {
+    let staying: BTreeSet<(String, IpAddr)> = desired
         .addresses
         .keys()
         .map(|key| (key.interface.clone(), key.address.addr()))
@@ -110,16 +109,16 @@ fn leaving(desired: &Desired, observed: &Observed) -> BTreeSet<Ipv4Addr> {
         .collect()
 }
 
-fn egress(table: Option<&Table>) -> BTreeMap<Ipv4Addr, Egress> {
+fn egress(table: Option<&Table>) -> BTreeMap<IpAddr, Egress> {
     let bound = bindings(table);
-    let mut pods: BTreeMap<Ipv4Addr, Egress> = BTreeMap::new();
-    let maps = ["egress-marks-ipv4", "egress-marks-default-ipv4"];
-    let sets = maps.iter().filter_map(|map| table.and_then(|table| table.sets.get(*map)));
+    let mut pods: BTreeMap<IpAddr, Egress> = BTreeMap::new();
+    let maps = both().into_iter().flat_map(|names| [names.egress_marks, names.egress_marks_default]);
+    let sets = maps.filter_map(|map| table?.sets.get(map));
     for (key, value) in sets.flat_map(|set| &set.elements) {
         let Some(Part::Addresses(pod, _)) = key.first() else { continue };
         let network = match key.get(1) {
             Some(part) => network_of(part),
-            None => Some(Ipv4Net::default()),
+            None => Some(Family::of(*pod).everywhere()),
         };
         let source = mark_of(value).and_then(|mark| bound.get(&mark)).map(|(_, address)| *address);
         let egress = pods.entry(*pod).or_default();
@@ -129,13 +128,12 @@ fn egress(table: Option<&Table>) -> BTreeMap<Ipv4Addr, Egress> {
     pods
 }
 
-fn networks_of(table: Option<&Table>, set: &str) -> Vec<Ipv4Net> {
+fn networks_of(table: Option<&Table>, set: &str) -> Vec<IpNet> {
     let set = table.and_then(|table| table.sets.get(set));
     set.into_iter().flat_map(|set| set.elements.keys()).filter_map(|key| network_of(key.first()?)).collect()
 }
 
-fn network_of(part: &Part) -> Option<Ipv4Net> {
+fn network_of(part: &Part) -> Option<IpNet> {
     let Part::Addresses(first, last) = part else { return None };
-    let length = (u32::from(*first) ^ u32::from(*last)).leading_zeros();
-    Ipv4Net::new(*first, u8::try_from(length).ok()?).ok()
+    network_between(*first, *last)
 }

@@ -1,21 +1,18 @@
 //! What the marks in a table mean, and which of them have to be withdrawn before anything else changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use crate::nft::{Part, Table, Value, Verdict, mark_chain, mark_of_chain};
+use crate::nft::{Part, Table, Value, Verdict, both, mark_chain, mark_of_chain};
 use crate::{Desired, Observed, Rule};
 
 /// The interface and address a mark stands for.
-pub(super) type Binding = (String, Ipv4Addr);
+pub(super) type Binding = (String, IpAddr);
 
-/// What every mark stands for, by the source NAT map.
+/// What every mark stands for, by the source NAT maps.
 pub(super) fn bindings(table: Option<&Table>) -> BTreeMap<u32, Binding> {
-    let Some(map) = table.and_then(|table| table.sets.get("snat-addresses")) else {
-        return BTreeMap::new();
-    };
-    map.elements
-        .iter()
+    let maps = both().into_iter().filter_map(|names| table?.sets.get(names.snat_addresses));
+    maps.flat_map(|map| &map.elements)
         .filter_map(|(key, value)| match (key.as_slice(), value) {
             ([Part::Mark(mark), Part::Interface(name)], Value::Address(address)) => {
                 Some((*mark, (name.clone(), *address)))

@@ -5,24 +5,24 @@
 mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use proptest::prelude::*;
 
-use self::model::{Way, apply, destinations, mapping, marked, translated, way};
+use self::model::{EGRESS, INGRESS, Way, apply, destinations, mapping, marked, translated, way};
 use super::diff;
 use crate::{
-    Desired, Facts, Flow, Gateway, GatewayPod, Interface, NextHop, Observed, Op, Route, Vip, compile,
+    Desired, Facts, Family, Flow, Gateway, GatewayPod, Interface, NextHop, Observed, Op, Route, Vip, compile,
 };
 
 /// No marked packet leaves by another interface or with another source than its VIP's.
-fn assert_safe(state: &Observed, right: &[BTreeMap<Ipv4Addr, Vec<Ipv4Addr>>], after: &str) {
+fn assert_safe(state: &Observed, right: &[BTreeMap<IpAddr, Vec<IpAddr>>], after: &str) {
     let Some(table) = &state.nft else { return };
-    let holds = |interface: &str, address: Ipv4Addr| {
+    let holds = |interface: &str, address: IpAddr| {
         state.addresses.keys().any(|key| key.interface == interface && key.address.addr() == address)
     };
-    for (pod, network, mark) in marked(table, ["egress-marks-ipv4", "egress-marks-default-ipv4"]) {
+    for (pod, network, mark) in marked(table, EGRESS) {
         for destination in probes(state, network) {
             match way(state, mark, destination) {
                 Way::Dropped => {}
@@ -41,7 +41,7 @@ fn assert_safe(state: &Observed, right: &[BTreeMap<Ipv4Addr, Vec<Ipv4Addr>>], af
     for destination in destinations(table).into_iter().flat_map(|network| probes(state, network)) {
         assert_ne!(way(state, 0, destination), Way::Leaked, "after {after}: {destination} leaks");
     }
-    for (vip, network, mark) in marked(table, ["ingress-marks-ipv4", "ingress-marks-default-ipv4"]) {
+    for (vip, network, mark) in marked(table, INGRESS) {
         for destination in probes(state, network) {
             match way(state, mark, destination) {
                 Way::Dropped => {}
@@ -55,7 +55,7 @@ fn assert_safe(state: &Observed, right: &[BTreeMap<Ipv4Addr, Vec<Ipv4Addr>>], af
 }
 
 /// Addresses of `network` that some route might treat differently.
-fn probes(state: &Observed, network: Ipv4Net) -> BTreeSet<Ipv4Addr> {
+fn probes(state: &Observed, network: IpNet) -> BTreeSet<IpAddr> {
     let inside = state.routes.keys().map(|key| key.destination.network()).filter(|a| network.contains(a));
     inside.chain([network.network(), network.broadcast()]).collect()
 }
@@ -84,11 +84,15 @@ fn assert_reached(state: &Observed, desired: &Desired) {
     assert_eq!(diff(desired, state), [], "a settled node has nothing to do");
 }
 
-/// The kernel flushes the device's routes when it goes down, and its addresses when it goes away.
+/// The kernel flushes the device's routes when it goes down, and its addresses when it goes away; those of IPv6 when it
+/// goes down.
 fn change_links(state: &mut Observed, interfaces: &BTreeMap<String, Interface>) {
     let up = |name: &str| interfaces.get(name).is_some_and(|interface| interface.up);
     state.routes.retain(|_, route| route.interfaces().all(|name| name == "cni0" || up(name)));
-    state.addresses.retain(|key, _| interfaces.contains_key(&key.interface));
+    state.addresses.retain(|key, _| match key.family() {
+        Family::V4 => interfaces.contains_key(&key.interface),
+        Family::V6 => up(&key.interface),
+    });
     let mut interfaces = interfaces.clone();
     for (name, interface) in &mut interfaces {
         interface.promote_secondaries = state.interfaces.get(name).is_some_and(|old| old.promote_secondaries);
@@ -98,22 +102,31 @@ fn change_links(state: &mut Observed, interfaces: &BTreeMap<String, Interface>) 
 
 fn vip() -> impl Strategy<Value = Vip> {
     let sources = prop::collection::vec(
-        prop::sample::select(vec!["10.0.0.0/8", "10.9.0.0/16", "198.51.100.0/24", "0.0.0.0/0"]),
+        prop::sample::select(vec![
+            ("10.0.0.0/8", "2001:db8::/32"),
+            ("10.9.0.0/16", "2001:db8:9::/48"),
+            ("198.51.100.0/24", "3fff::/20"),
+            ("0.0.0.0/0", "::/0"),
+        ]),
         0..3,
     );
     let pods = prop::collection::btree_set(1u8..4, 0..3);
-    (0u8..2, 10u8..13, 1u32..4, 1u32..4, 1u32..4, sources, pods).prop_map(
-        |(net, host, mark, table, priority, sources, pods)| Vip {
-            name: format!("default/v{net}-{host}"),
+    let six = prop::sample::select(vec![false, false, true]);
+    (six, 0u8..2, 10u8..13, 1u32..4, 1u32..4, 1u32..4, sources, pods).prop_map(
+        |(six, net, host, mark, table, priority, sources, pods)| Vip {
+            name: format!("default/v{net}-{host}-{six}"),
             index: u32::from(host),
             interface: format!("eth{net}"),
-            virtual_cidr: Ipv4Net::new([203, 0, 113 + net, host].into(), 24).unwrap(),
-            gateway: Some([203, 0, 113 + net, 254].into()),
-            source_cidrs: sources.iter().map(|text| text.parse().unwrap()).collect(),
+            virtual_cidr: IpNet::new(on_network(six, net, host), if six { 64 } else { 24 }).unwrap(),
+            gateway: Some(on_network(six, net, 254)),
+            source_cidrs: sources
+                .iter()
+                .map(|(four, long)| if six { long } else { four }.parse().unwrap())
+                .collect(),
             mark,
             table: 100 + table,
             priority: 200 + priority,
-            endpoints: pods.into_iter().map(|pod| [10, 42, 0, pod].into()).collect(),
+            endpoints: pods.into_iter().flat_map(pod).collect(),
         },
     )
 }
@@ -141,7 +154,7 @@ fn gateway() -> impl Strategy<Value = Gateway> {
 }
 
 /// Where the pods of gateways are; the third cannot be reached.
-fn hops() -> BTreeMap<std::net::IpAddr, Result<NextHop, String>> {
+fn hops() -> BTreeMap<IpAddr, Result<NextHop, String>> {
     let way = |pod: u8| NextHop {
         gateway: [10, 42, 1, pod].into(),
         interface: "cni0".into(),
@@ -149,6 +162,19 @@ fn hops() -> BTreeMap<std::net::IpAddr, Result<NextHop, String>> {
     };
     let all = [(1, Ok(way(1))), (2, Ok(way(2))), (3, Err("no route".to_owned()))];
     all.into_iter().map(|(pod, hop)| ([10, 42, 1, pod].into(), hop)).collect()
+}
+
+fn on_network(six: bool, net: u8, host: u8) -> IpAddr {
+    if six {
+        Ipv6Addr::new(0x2001, 0xdb8, 0x113, net.into(), 0, 0, 0, host.into()).into()
+    } else {
+        [203, 0, 113 + net, host].into()
+    }
+}
+
+/// The addresses of a pod.
+fn pod(number: u8) -> [IpAddr; 2] {
+    [[10, 42, 0, number].into(), Ipv6Addr::new(0xfd42, 0, 0, 0, 0, 0, 0, number.into()).into()]
 }
 
 fn facts() -> impl Strategy<Value = Facts> {
@@ -165,7 +191,7 @@ fn facts() -> impl Strategy<Value = Facts> {
         }
         Facts {
             mask: if wide { 0xff } else { 0x7f },
-            cluster_networks: vec!["10.42.0.0/16".parse().unwrap()],
+            cluster_networks: vec!["10.42.0.0/16".parse().unwrap(), "fd42::/56".parse().unwrap()],
             vips,
             gateways: gateways
                 .into_iter()
@@ -274,7 +300,7 @@ fn a_vip_that_is_recreated_with_another_mark_keeps_its_address_and_connections()
 #[test]
 fn a_pod_that_comes_or_goes_touches_its_own_connections_only() {
     let (mut facts, state) = golden();
-    let (old, new): (Ipv4Addr, Ipv4Addr) = ([10, 42, 0, 5].into(), [10, 42, 0, 6].into());
+    let (old, new): (IpAddr, IpAddr) = ([10, 42, 0, 5].into(), [10, 42, 0, 6].into());
     facts.vips[0].endpoints = BTreeSet::from([new]);
     let ops = diff(&compile(&facts).desired, &state);
     let flows: Vec<String> = ops[1..].iter().map(ToString::to_string).collect();
@@ -292,7 +318,7 @@ fn a_pod_that_comes_or_goes_touches_its_own_connections_only() {
 #[test]
 fn a_map_that_loses_many_elements_is_made_anew_in_the_same_transaction() {
     let (mut facts, _) = golden();
-    facts.vips[0].endpoints = (1..=40).map(|pod| Ipv4Addr::new(10, 42, 1, pod)).collect();
+    facts.vips[0].endpoints = (1..=40).map(|pod| Ipv4Addr::new(10, 42, 1, pod).into()).collect();
     let state = settled(&facts);
     facts.vips[0].endpoints = BTreeSet::from([[10, 42, 1, 1].into()]);
     let ops = diff(&compile(&facts).desired, &state);
@@ -313,8 +339,20 @@ fn a_map_that_loses_many_elements_is_made_anew_in_the_same_transaction() {
 #[test]
 fn rules_of_others_that_look_at_our_bits_are_reported_and_never_changed() {
     let (facts, mut state) = golden();
-    state.foreign_rules.insert(crate::ForeignRule { priority: 77, mark: 0x3, mask: 0xff, table: 77 });
-    state.foreign_rules.insert(crate::ForeignRule { priority: 78, mark: 0x100, mask: 0xff00, table: 78 });
+    state.foreign_rules.insert(crate::ForeignRule {
+        family: Family::V4,
+        priority: 77,
+        mark: 0x3,
+        mask: 0xff,
+        table: 77,
+    });
+    state.foreign_rules.insert(crate::ForeignRule {
+        family: Family::V4,
+        priority: 78,
+        mark: 0x100,
+        mask: 0xff00,
+        table: 78,
+    });
     assert_eq!(diff(&compile(&facts).desired, &state), []);
     let conflicts: Vec<u32> = state.mark_conflicts(facts.mask).iter().map(|rule| rule.priority).collect();
     assert_eq!(conflicts, [77]);

@@ -1,15 +1,15 @@
 //! Normalisation by example and by property.
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use proptest::prelude::*;
 
 use super::{MarkNetworks, merged, normalise, subtract};
 
-fn net(text: &str) -> Ipv4Net {
+fn net(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-fn nets(texts: &[&str]) -> Vec<Ipv4Net> {
+fn nets(texts: &[&str]) -> Vec<IpNet> {
     texts.iter().map(|text| net(text)).collect()
 }
 
@@ -59,14 +59,25 @@ fn the_catch_all_wins_alone() {
 }
 
 #[test]
+fn networks_of_ipv6_are_treated_alike_and_those_of_ipv4_are_left_out() {
+    let connected = net("2001:db8:113::/64");
+    let result = normalise(connected, &nets(&["2001:db8:9::1/48", "2001:db8:9:1::/64", "10.0.0.0/8"]));
+    assert_eq!(result.marks, MarkNetworks::Specific(nets(&["2001:db8:9::/48", "2001:db8:113::/64"])));
+    assert_eq!((result.routes, result.warnings.len()), (nets(&["2001:db8:9::/48"]), 3));
+    let all = normalise(connected, &nets(&["::/0", "2001:db8:9::/48"]));
+    assert_eq!((all.marks, all.routes), (MarkNetworks::CatchAll, nets(&["::/0"])));
+}
+
+#[test]
 fn nested_and_adjacent_networks_merge() {
     let given = nets(&["10.96.0.0/12", "10.42.0.0/16", "10.100.0.0/16", "10.43.0.0/16", "192.0.2.1/32"]);
     assert_eq!(merged(given), nets(&["10.42.0.0/15", "10.96.0.0/12", "192.0.2.1/32"]));
 }
 
-fn any_net() -> impl Strategy<Value = Ipv4Net> {
-    (any::<[u8; 2]>(), 12u8..=32)
-        .prop_map(|([a, b], len)| Ipv4Net::new([10, a & 3, b & 7, b >> 5].into(), len).unwrap().trunc())
+fn any_net() -> impl Strategy<Value = IpNet> {
+    (any::<[u8; 2]>(), 12u8..=32).prop_map(|([a, b], len)| {
+        Ipv4Net::new([10, a & 3, b & 7, b >> 5].into(), len).unwrap().trunc().into()
+    })
 }
 
 proptest! {
@@ -77,7 +88,7 @@ proptest! {
         probe in any::<[u8; 2]>(),
     ) {
         let left = subtract(network, &holes);
-        let address = std::net::Ipv4Addr::new(10, probe[0] & 3, probe[1] & 7, probe[1] >> 5);
+        let address = std::net::IpAddr::from([10, probe[0] & 3, probe[1] & 7, probe[1] >> 5]);
         let expected = network.contains(&address) && !holes.iter().any(|hole| hole.contains(&address));
         prop_assert_eq!(left.iter().filter(|part| part.contains(&address)).count(), usize::from(expected));
     }

@@ -2,15 +2,14 @@
 
 use std::fmt;
 
-use ipnet::Ipv4Net;
-
 use super::{Base, Field, Kind, Part, Rule, Selector, Set, TABLE, Table, Value, Verdict};
+use crate::family::network_between;
 
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Addresses(first, last) if first == last => write!(f, "{first}"),
-            Self::Addresses(first, last) => match network(*first, *last) {
+            Self::Addresses(first, last) => match network_between(*first, *last) {
                 Some(network) => write!(f, "{network}"),
                 None => write!(f, "{first}-{last}"),
             },
@@ -18,13 +17,6 @@ impl fmt::Display for Part {
             Self::Interface(name) => write!(f, "\"{name}\""),
         }
     }
-}
-
-fn network(first: std::net::Ipv4Addr, last: std::net::Ipv4Addr) -> Option<Ipv4Net> {
-    let differing = u32::from(first) ^ u32::from(last);
-    let length = u8::try_from(differing.leading_zeros()).ok()?;
-    let network = Ipv4Net::new(first, length).ok()?;
-    (network.network() == first && network.broadcast() == last).then_some(network)
 }
 
 impl fmt::Display for Verdict {
@@ -56,10 +48,10 @@ fn joined<T: fmt::Display>(parts: &[T]) -> String {
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Source => f.write_str("ip saddr"),
-            Self::Destination => f.write_str("ip daddr"),
-            Self::OriginalSource => f.write_str("ct original ip saddr"),
-            Self::OriginalDestination => f.write_str("ct original ip daddr"),
+            Self::Source(family) => write!(f, "{} saddr", family.nft_word()),
+            Self::Destination(family) => write!(f, "{} daddr", family.nft_word()),
+            Self::OriginalSource(family) => write!(f, "ct original {} saddr", family.nft_word()),
+            Self::OriginalDestination(family) => write!(f, "ct original {} daddr", family.nft_word()),
             Self::MaskedMark(mask) => write!(f, "meta mark & {mask:#010x}"),
             Self::OutputInterface => f.write_str("oifname"),
         }
@@ -76,7 +68,9 @@ impl fmt::Display for Rule {
             Self::SetMark { keep, mark } => {
                 write!(f, "meta mark set meta mark & {keep:#010x} | {mark:#010x}")
             }
-            Self::Snat(key, map) => write!(f, "snat ip to {} map @{map} fully-random", joined(key)),
+            Self::Snat(family, key, map) => {
+                write!(f, "snat {} to {} map @{map} fully-random", family.nft_word(), joined(key))
+            }
             Self::Reset => f.write_str("meta l4proto tcp reject with tcp reset"),
             Self::Prohibit => f.write_str("reject with icmpx admin-prohibited"),
             Self::Foreign => f.write_str("# not one of ours"),
@@ -102,7 +96,7 @@ impl Set {
     pub(super) fn word(&self) -> &'static str {
         match self.kind {
             Kind::Set => "set",
-            Kind::VerdictMap | Kind::AddressMap => "map",
+            Kind::VerdictMap | Kind::AddressMap(_) => "map",
         }
     }
 
@@ -112,15 +106,15 @@ impl Set {
             .key
             .iter()
             .map(|field| match field {
-                Field::Address => "ipv4_addr",
+                Field::Address(family) => family.nft_type(),
                 Field::Mark => "mark",
                 Field::Interface => "ifname",
             })
             .collect();
         let to = match self.kind {
-            Kind::Set => "",
-            Kind::VerdictMap => " : verdict",
-            Kind::AddressMap => " : ipv4_addr",
+            Kind::Set => String::new(),
+            Kind::VerdictMap => " : verdict".to_owned(),
+            Kind::AddressMap(family) => format!(" : {}", family.nft_type()),
         };
         let flags = if self.interval { "; flags interval" } else { "" };
         format!("type {}{to}{flags}", columns.join(" . "))

@@ -3,12 +3,20 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test that meets the unexpected fails")]
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
-use crate::nft::{Change, Part, Table, Value};
-use crate::{Observed, Op, Route, Rule};
+use crate::family::network_between;
+use crate::nft::{Change, Part, Table, Value, both};
+use crate::{Family, Observed, Op, Route, Rule};
+
+/// The maps of pods.
+pub(super) const EGRESS: [&str; 4] =
+    ["egress-marks-ipv4", "egress-marks-default-ipv4", "egress-marks-ipv6", "egress-marks-default-ipv6"];
+/// The maps of VIPs.
+pub(super) const INGRESS: [&str; 4] =
+    ["ingress-marks-ipv4", "ingress-marks-default-ipv4", "ingress-marks-ipv6", "ingress-marks-default-ipv6"];
 
 /// Applies one op, as strict as the kernel is.
 pub(super) fn apply(state: &mut Observed, op: &Op) {
@@ -22,7 +30,8 @@ pub(super) fn apply(state: &mut Observed, op: &Op) {
             assert!(state.addresses.insert(key.clone(), address.clone()).is_none(), "{op}: File exists");
         }
         Op::DeleteAddress(key) => {
-            assert!(state.interfaces[&key.interface].promote_secondaries, "{op}: would take others along");
+            let safe = key.family() == Family::V6 || state.interfaces[&key.interface].promote_secondaries;
+            assert!(safe, "{op}: would take others along");
             assert!(state.addresses.remove(key).is_some(), "{op}: not there");
         }
         Op::AddRoute(key, route) => {
@@ -118,9 +127,11 @@ pub(super) enum Way {
 }
 
 /// The way of a packet with `mark` to `destination`.
-pub(super) fn way(state: &Observed, mark: u32, destination: Ipv4Addr) -> Way {
+pub(super) fn way(state: &Observed, mark: u32, destination: IpAddr) -> Way {
+    let family = Family::of(destination);
     let matches = |rule: &&Rule| {
-        mark & rule.mask == rule.mark
+        rule.family == family
+            && mark & rule.mask == rule.mark
             && rule.from.is_none()
             && rule.to.is_none_or(|to| to.contains(&destination))
     };
@@ -141,16 +152,14 @@ pub(super) fn way(state: &Observed, mark: u32, destination: Ipv4Addr) -> Way {
 }
 
 /// Every (subject, destination, mark) that the maps of a table give: a subject is a pod or a VIP.
-pub(super) fn marked(table: &Table, maps: [&str; 2]) -> Vec<(Ipv4Addr, Ipv4Net, u32)> {
+pub(super) fn marked(table: &Table, maps: [&str; 4]) -> Vec<(IpAddr, IpNet, u32)> {
     let mut all = Vec::new();
-    for (key, value) in maps.iter().flat_map(|map| &table.sets[*map].elements) {
+    let sets = maps.iter().filter_map(|map| table.sets.get(*map));
+    for (key, value) in sets.flat_map(|set| &set.elements) {
         let Part::Addresses(subject, _) = key[0] else { unreachable!() };
         let network = match key.get(1) {
-            Some(Part::Addresses(first, last)) => {
-                let bits = (u32::from(*first) ^ u32::from(*last)).leading_zeros();
-                Ipv4Net::new(*first, u8::try_from(bits).unwrap()).unwrap()
-            }
-            _ => Ipv4Net::default(),
+            Some(Part::Addresses(first, last)) => network_between(*first, *last).unwrap(),
+            _ => Family::of(subject).everywhere(),
         };
         all.push((subject, network, super::super::marks::mark_of(value).unwrap()));
     }
@@ -158,33 +167,30 @@ pub(super) fn marked(table: &Table, maps: [&str; 2]) -> Vec<(Ipv4Addr, Ipv4Net, 
 }
 
 /// The destinations that take no mark because a gateway leads there.
-pub(super) fn destinations(table: &Table) -> Vec<Ipv4Net> {
+pub(super) fn destinations(table: &Table) -> Vec<IpNet> {
     let keys = table.sets["gateway-destinations"].elements.keys();
     keys.map(|key| match key[0] {
-        Part::Addresses(first, last) => {
-            let bits = (u32::from(first) ^ u32::from(last)).leading_zeros();
-            Ipv4Net::new(first, u8::try_from(bits).unwrap()).unwrap()
-        }
+        Part::Addresses(first, last) => network_between(first, last).unwrap(),
         _ => unreachable!(),
     })
     .collect()
 }
 
 /// What the source NAT map makes of a mark on an interface.
-pub(super) fn translated(table: &Table, mark: u32, interface: &str) -> Option<Ipv4Addr> {
+pub(super) fn translated(table: &Table, mark: u32, interface: &str) -> Option<IpAddr> {
     let key = vec![Part::Mark(mark), Part::Interface(interface.to_owned())];
-    match table.sets["snat-addresses"].elements.get(&key) {
+    both().into_iter().find_map(|names| match table.sets.get(names.snat_addresses)?.elements.get(&key) {
         Some(Value::Address(address)) => Some(*address),
         _ => None,
-    }
+    })
 }
 
 /// The pods' VIPs in a state: what is right for them there.
-pub(super) fn mapping(table: Option<&Table>) -> BTreeMap<Ipv4Addr, Vec<Ipv4Addr>> {
-    let mut mapping: BTreeMap<Ipv4Addr, Vec<Ipv4Addr>> = BTreeMap::new();
+pub(super) fn mapping(table: Option<&Table>) -> BTreeMap<IpAddr, Vec<IpAddr>> {
+    let mut mapping: BTreeMap<IpAddr, Vec<IpAddr>> = BTreeMap::new();
     let Some(table) = table else { return mapping };
     let bound = super::super::marks::bindings(Some(table));
-    for (pod, _, mark) in marked(table, ["egress-marks-ipv4", "egress-marks-default-ipv4"]) {
+    for (pod, _, mark) in marked(table, EGRESS) {
         if let Some((_, address)) = bound.get(&mark) {
             mapping.entry(pod).or_default().push(*address);
         }
