@@ -109,6 +109,18 @@ async fn check(attributes: &Attributes<'_>, object: Option<&Value>) -> Result<()
     admission.webhooks.validate(attributes, object).await
 }
 
+/// May change the options of a stream, and refuse it.
+pub(crate) async fn connect(attributes: &Attributes<'_>, options: &mut Value) -> Result<(), Failure> {
+    let admission = &attributes.cx.api.admission;
+    let mut rounds = Rounds::default();
+    admission.webhooks.mutate(attributes, &mut Some(options), &mut rounds, false).await?;
+    if rounds.changed() {
+        admission.webhooks.mutate(attributes, &mut Some(options), &mut rounds, true).await?;
+    }
+    admission.policies.check(attributes, Some(options))?;
+    admission.webhooks.validate(attributes, Some(options)).await
+}
+
 /// Waits for the turn to write in a namespace with quotas.
 pub(crate) async fn enter(cx: &WriteContext<'_>) -> quota::Turn {
     cx.api.admission.turns.enter(cx.view, cx.namespace).await

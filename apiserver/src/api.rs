@@ -12,6 +12,7 @@ use crate::authorization::Authorizer;
 use crate::metrics::ApiMetrics;
 use crate::registry::Registry;
 use crate::service_account::Issuer;
+use crate::streams::Streams;
 
 /// The time of day; tests bring their own.
 pub trait Clock: Send + Sync + 'static {
@@ -53,6 +54,8 @@ pub struct Api {
     pub aggregation: Aggregation,
     /// What is counted.
     pub metrics: ApiMetrics,
+    /// Connections of nodes, and the streams of pods.
+    pub streams: Streams,
     /// Cancelled when the server drains: watches end.
     pub shutdown: CancellationToken,
 }

@@ -40,7 +40,7 @@ use crate::response::{self, BoxError, Failure, Offer, Output, Response};
 
 pub(crate) use create::random_name;
 pub(crate) use input::refine;
-pub(crate) use reads::too_old;
+pub(crate) use reads::{newest, too_old};
 pub(crate) use selection::Selection;
 
 /// The largest body of a request, in bytes.

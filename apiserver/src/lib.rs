@@ -27,5 +27,6 @@ pub mod server;
 pub mod service_account;
 mod service_endpoints;
 pub mod strategy;
+pub mod streams;
 pub mod version;
 pub mod watch;

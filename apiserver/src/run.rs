@@ -30,6 +30,7 @@ use crate::options::Options;
 use crate::registry::Registry;
 use crate::server::{self, Drain, ServingCertificate, server_config};
 use crate::service_account::open_issuer;
+use crate::streams::Streams;
 use identities::Identities;
 
 /// Runs a server until `shutdown`, without anything beside it.
@@ -93,6 +94,7 @@ impl Server {
             admission: Admission::default(),
             aggregation: Aggregation::open(identities.directory(), std::time::SystemTime::now())?,
             metrics,
+            streams: Streams::default(),
             shutdown: CancellationToken::new(),
         });
         // A recovered store serves its custom resources from the first request on.
@@ -178,6 +180,7 @@ async fn stop_in_order(
     }
     drain.end.cancel();
     connections.wait().await;
+    api.streams.ended().await;
 }
 
 /// What the flags cannot express in their types.

@@ -22,6 +22,8 @@ mod metrics;
 mod protobuf;
 #[path = "server/restart.rs"]
 mod restart;
+#[path = "server/streams.rs"]
+mod streams;
 
 use client::{Client, Running, json_of};
 use http::{Method, StatusCode};

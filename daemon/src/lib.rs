@@ -8,3 +8,4 @@ pub mod metrics;
 pub mod pki;
 pub mod serve;
 pub mod shutdown;
+pub mod streams;

@@ -14,6 +14,8 @@ mod connection;
 mod credentials;
 mod session;
 
+pub mod streams;
+
 mod gateways;
 mod index;
 mod vips;

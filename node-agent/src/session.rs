@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fitness::Says;
 use crate::metrics::AgentMetrics;
 use crate::owner::Event;
+use crate::streams::{self, NoContainers};
 
 /// Who this node is.
 #[derive(Debug, Clone)]
@@ -87,6 +88,7 @@ pub(crate) async fn run(
     };
     tasks.spawn(lease.keep(events.clone()));
     tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober.clone(), sees));
+    tasks.spawn(streams::keep(client.clone(), identity.name.clone(), Arc::new(NoContainers)));
     let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
     tokio::select! {
         () = until.cancelled() => {}

@@ -22,6 +22,8 @@ pub(crate) enum Operation {
     Update,
     /// It goes.
     Delete,
+    /// Somebody opens a stream to it; what is judged are the stream's options.
+    Connect,
 }
 
 impl Operation {
@@ -31,6 +33,7 @@ impl Operation {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
         }
     }
 }

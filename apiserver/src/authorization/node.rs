@@ -1,5 +1,6 @@
 //! What a node may do: read what its agent needs, write only what is its own.
 
+use litek8s_daemon::streams;
 use litek8s_machinery::gvk::GroupResource;
 use litek8s_machinery::status::Status;
 use litek8s_store::{ObjectKey, View};
@@ -22,7 +23,11 @@ const PROTECTED_PREFIX: &str = "node-restriction.kubernetes.io/";
 /// Whether the node `node` may do this; a denial says why.
 pub(super) fn authorize(node: &str, wanted: &Attributes<'_>, view: &View) -> Decision {
     if !wanted.is_resource {
-        return Decision::Deny(String::new());
+        return match streams::node_of(wanted.path) {
+            Some(own) if own == node && wanted.verb == "get" => Decision::Allow(format!("node {node:?}")),
+            Some(_) => Decision::Deny(format!("node {node:?} can only offer streams of its own")),
+            None => Decision::Deny(String::new()),
+        };
     }
     let allow = || Decision::Allow(format!("node {node:?}"));
     let read = matches!(wanted.verb, "get" | "list" | "watch");

@@ -65,6 +65,7 @@ impl Server {
             aggregation: crate::aggregation::Aggregation::open(dir.path(), std::time::SystemTime::now())
                 .unwrap(),
             metrics: ApiMetrics::default(),
+            streams: crate::streams::Streams::default(),
             shutdown: tokio_util::sync::CancellationToken::new(),
         });
         let server = Self { api, _dir: dir };

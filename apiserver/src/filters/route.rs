@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{RequestBody, Stack, failure};
 use crate::request::{RequestContext, RequestInfo};
 use crate::response::{self, Response};
-use crate::{endpoints, join, reviews, version};
+use crate::{endpoints, join, reviews, streams, version};
 
 /// Whether everybody may ask: health, version, the CA, and joining, which brings its own proof.
 pub(super) fn is_public(info: &RequestInfo) -> bool {
@@ -58,6 +58,9 @@ impl Stack {
         }
         if let Some(backend) = self.api.aggregation.backend_of(&self.api.replica, &ctx.info) {
             return backend.proxy(&self.api, &ctx, request).await.unwrap_or_else(|status| failure(&status));
+        }
+        if streams::handles(&ctx.info) {
+            return streams::serve(&self.api, ctx, request).await;
         }
         let path = ctx.info.path.as_str();
         let api = ctx.info.is_resource_request

@@ -138,6 +138,21 @@ impl Running {
         self.file("admin.kubeconfig")
     }
 
+    /// The file of the administrator's kubeconfig.
+    pub(crate) fn kubeconfig_file(&self) -> PathBuf {
+        self.path("admin.kubeconfig")
+    }
+
+    /// The file of the token that nodes join with.
+    pub(crate) fn agent_token_file(&self) -> PathBuf {
+        self.path("agent-token")
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
     /// The token that nodes join with.
     pub(crate) fn agent_token(&self) -> JoinToken {
         self.file("agent-token").parse().unwrap()

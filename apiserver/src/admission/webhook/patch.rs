@@ -6,7 +6,7 @@ use litek8s_machinery::patch;
 use litek8s_machinery::status::Status;
 use serde_json::Value;
 
-use super::super::attributes::{Attributes, converted};
+use super::super::attributes::{Attributes, Operation, converted};
 use crate::endpoints::refine;
 use crate::registry::Served;
 use crate::response::Failure;
@@ -24,7 +24,10 @@ pub(super) fn apply(
     if !patched.is_object() {
         return Err(Status::internal("the patch of a webhook leaves no object"));
     }
-    refine(&attributes.served.resource, &mut patched);
+    // The options of a stream are no object of the resource.
+    if attributes.operation != Operation::Connect {
+        refine(&attributes.served.resource, &mut patched);
+    }
     let changed = patched != *object;
     *object = patched;
     Ok(changed)
