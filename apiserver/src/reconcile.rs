@@ -28,8 +28,10 @@ mod pod;
 mod read;
 mod related;
 mod replica_set;
+mod resource_quota;
 mod revision;
 pub(crate) mod schedule;
+mod secret;
 mod service;
 mod stateful_set;
 mod subject;
@@ -42,10 +44,13 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
+use litek8s_store::View;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
+use crate::registry::Table;
 use act::{Actor, Ending};
+use action::Failed;
 use agenda::Agenda;
 use facts::{Facts, decide};
 use subject::Subject;
@@ -102,7 +107,7 @@ impl Controllers {
                 return false;
             }
             let Some(subject) = self.agenda.take(now) else { return false };
-            let facts = Facts { view: &view, table: &table, index: &self.agenda.index, now, failed: None };
+            let facts = self.facts((&view, &table), now, None);
             let decision = decide(&facts, &subject);
             if decision.actions.is_empty() {
                 self.agenda.done(subject, decision.again, false, now);
@@ -118,6 +123,16 @@ impl Controllers {
         true
     }
 
+    fn facts<'a>(
+        &'a self,
+        (view, table): (&'a View, &'a Table),
+        now: Timestamp,
+        failed: Option<&'a Failed>,
+    ) -> Facts<'a> {
+        let Api { ca, issuer, .. } = &*self.api;
+        Facts { view, table, ca, issuer, index: &self.agenda.index, now, failed }
+    }
+
     /// Ends a round; one that was refused leaves its reason in the status.
     fn end(&mut self, round: Round) {
         let Round { subject, again, ending } = round;
@@ -129,8 +144,7 @@ impl Controllers {
         };
         let (view, table) = (self.api.replica.view(), self.api.registry.table());
         self.agenda.follow(&view);
-        let facts =
-            Facts { view: &view, table: &table, index: &self.agenda.index, now, failed: Some(&failed) };
+        let facts = self.facts((&view, &table), now, Some(&failed));
         let mut decision = decide(&facts, &subject);
         decision.actions.retain(action::Action::is_status);
         let object = view.get(&subject.key()).cloned();

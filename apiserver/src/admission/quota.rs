@@ -1,6 +1,7 @@
 //! ResourceQuotas: what a write adds to a namespace is entered into its quotas in the same step that makes it, so that
 //! writes at the same time cannot exceed them together. As `ResourceQuota` upstream.
 
+mod count;
 mod scope;
 mod usage;
 
@@ -14,10 +15,12 @@ use litek8s_store::{Command, GroupResource, Object, Precondition, View};
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
-use super::amount::{self, Amounts};
+use super::amount;
 use crate::endpoints::metadata;
 use crate::registry::Served;
 use crate::response::Failure;
+
+pub(crate) use count::{is_recounted, status};
 
 /// Who writes in a namespace with quotas: one at a time, so that writers need not try again and again.
 #[derive(Default)]
@@ -107,14 +110,7 @@ fn charge_one(
         return Ok(None);
     }
     // Counted anew every time: what was deleted meanwhile needs nobody to give it back.
-    let mut used = Amounts::new();
-    for object in view.list(resource, Some(namespace)) {
-        if let Ok(value) = serde_json::from_slice::<Value>(&object.json)
-            && scope::covers(spec, resource, &value)
-        {
-            amount::add(&mut used, &usage::of(resource, &value));
-        }
-    }
+    let used = count::of_resource(view, namespace, spec, resource);
     let text = |name: &str| hard.get(name).map(|h| h.as_str().map_or_else(|| h.to_string(), str::to_owned));
     let limit = |name: &str| hard.get(name).and_then(amount::of).unwrap_or(0);
     let now = |name: &str| used.get(name).copied().unwrap_or(0);

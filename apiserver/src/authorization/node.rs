@@ -1,5 +1,7 @@
 //! What a node may do: read what its agent needs, write only what is its own.
 
+mod graph;
+
 use litek8s_daemon::streams;
 use litek8s_machinery::gvk::GroupResource;
 use litek8s_machinery::status::Status;
@@ -53,11 +55,26 @@ pub(super) fn authorize(node: &str, wanted: &Attributes<'_>, view: &View) -> Dec
             }
         }
         ("coordination.k8s.io", "leases", "") => lease(node, wanted),
+        ("", "secrets" | "configmaps" | "persistentvolumeclaims", "") => referred(node, wanted, view),
         ("" | "events.k8s.io", "events", "") if matches!(wanted.verb, "create" | "update" | "patch") => {
             allow()
         }
         _ => Decision::Deny(String::new()),
     }
+}
+
+/// A node reads what its pods refer to, one object by its name at a time.
+fn referred(node: &str, wanted: &Attributes<'_>, view: &View) -> Decision {
+    if !matches!(wanted.verb, "get" | "list" | "watch") {
+        return Decision::Deny("can only read resources of this type".to_owned());
+    }
+    if wanted.name.is_empty() || wanted.namespace.is_empty() {
+        return Decision::Deny("can only read namespaced object of this type".to_owned());
+    }
+    if graph::is_referred_to(node, wanted, view) {
+        return Decision::Allow(format!("node {node:?}"));
+    }
+    Decision::Deny(format!("no relationship found between node {node:?} and this object"))
 }
 
 fn lease(node: &str, wanted: &Attributes<'_>) -> Decision {

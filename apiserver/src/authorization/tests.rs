@@ -172,6 +172,47 @@ fn a_node_reads_what_it_needs_and_writes_what_is_its_own() {
 }
 
 #[test]
+fn a_node_reads_only_what_its_pods_refer_to() {
+    let mut cluster = Cluster::new();
+    let pod = |name: &str, node: &str, annotations: Value| {
+        json!({
+            "metadata": {"name": name, "namespace": "a", "annotations": annotations},
+            "spec": {
+                "nodeName": node, "imagePullSecrets": [{"name": format!("{name}-pull")}],
+                "containers": [{
+                    "env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": format!("{name}-env"), "key": "k"}}}],
+                    "envFrom": [{"configMapRef": {"name": format!("{name}-all")}}],
+                }],
+                "volumes": [
+                    {"name": "v", "secret": {"secretName": format!("{name}-secret")}},
+                    {"name": "p", "projected": {"sources": [{"configMap": {"name": format!("{name}-root")}}]}},
+                    {"name": "c", "persistentVolumeClaim": {"claimName": format!("{name}-claim")}},
+                    {"name": "e", "ephemeral": {"volumeClaimTemplate": {}}},
+                ],
+            },
+        })
+    };
+    cluster.put("", "pods", pod("x", "n1", json!({})));
+    cluster.put("", "pods", pod("y", "n2", json!({})));
+    cluster.put("", "pods", pod("z", "n1", json!({"kubernetes.io/config.mirror": "h"})));
+    let n1 = UserInfo::new("system:node:n1", [NODES, AUTHENTICATED]);
+    #[rustfmt::skip]
+    let table = [
+        ("get", "secrets", "a", "x-pull", true), ("watch", "secrets", "a", "x-env", true),
+        ("list", "secrets", "a", "x-secret", true), ("get", "configmaps", "a", "x-all", true),
+        ("get", "configmaps", "a", "x-root", true), ("get", "persistentvolumeclaims", "a", "x-claim", true),
+        ("get", "persistentvolumeclaims", "a", "x-e", true),
+        ("get", "secrets", "a", "y-pull", false), ("get", "secrets", "a", "z-secret", false),
+        ("get", "secrets", "b", "x-pull", false), ("get", "configmaps", "a", "x-pull", false),
+        ("list", "secrets", "a", "", false), ("update", "secrets", "a", "x-pull", false),
+        ("delete", "configmaps", "a", "x-all", false),
+    ];
+    for (verb, resource, namespace, name, allowed) in table {
+        assert_eq!(cluster.may(&n1, verb, resource, namespace, name), allowed, "{verb} {resource} {name}");
+    }
+}
+
+#[test]
 fn a_node_may_not_be_another_one_or_label_itself_a_relay() {
     let authorizer = Authorizer::default();
     let node = UserInfo::new("system:node:n1", [NODES]);

@@ -8,9 +8,10 @@ use super::index::Index;
 use super::subject::{Duty, Subject};
 use super::{
     cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job, mirroring, replica_set,
-    stateful_set,
+    resource_quota, secret, stateful_set,
 };
 use crate::registry::Table;
+use crate::service_account::Issuer;
 
 /// What a decision looks at.
 pub(super) struct Facts<'a> {
@@ -18,6 +19,10 @@ pub(super) struct Facts<'a> {
     pub(super) view: &'a View,
     /// What is served.
     pub(super) table: &'a Table,
+    /// The cluster's CA, PEM.
+    pub(super) ca: &'a str,
+    /// Who signs tokens.
+    pub(super) issuer: &'a Issuer,
     /// What is selected and what is nobody's, at the same revision.
     pub(super) index: &'a Index,
     /// The time.
@@ -37,6 +42,8 @@ pub(super) fn decide(facts: &Facts<'_>, subject: &Subject) -> Decision {
         }
         (Duty::Deployment, Some(object)) => deployment::decide(facts, object),
         (Duty::EndpointSlice, Some(object)) => endpoint_slice::decide(facts, object),
+        (Duty::ResourceQuota, Some(object)) => resource_quota::decide(facts, object),
+        (Duty::Secret, Some(object)) => secret::decide(facts, object),
         (Duty::Disruption, Some(object)) => disruption::decide(facts, object),
         (Duty::StatefulSet, Some(object)) => stateful_set::decide(facts, object),
         (Duty::DaemonSet, Some(object)) => daemon_set::decide(facts, object),

@@ -24,10 +24,13 @@ pub(super) enum Kind {
     DaemonSet,
     Job,
     CronJob,
+    ResourceQuota,
+    Secret,
+    ServiceAccount,
 }
 
 /// Group, version, plural name and kind, in the order of the enum.
-const ROWS: [(Kind, &str, &str, &str, &str); 16] = [
+const ROWS: [(Kind, &str, &str, &str, &str); 19] = [
     (Kind::Pod, "", "v1", "pods", "Pod"),
     (Kind::ReplicationController, "", "v1", "replicationcontrollers", "ReplicationController"),
     (Kind::ReplicaSet, "apps", "v1", "replicasets", "ReplicaSet"),
@@ -44,6 +47,9 @@ const ROWS: [(Kind, &str, &str, &str, &str); 16] = [
     (Kind::DaemonSet, "apps", "v1", "daemonsets", "DaemonSet"),
     (Kind::Job, "batch", "v1", "jobs", "Job"),
     (Kind::CronJob, "batch", "v1", "cronjobs", "CronJob"),
+    (Kind::ResourceQuota, "", "v1", "resourcequotas", "ResourceQuota"),
+    (Kind::Secret, "", "v1", "secrets", "Secret"),
+    (Kind::ServiceAccount, "", "v1", "serviceaccounts", "ServiceAccount"),
 ];
 
 static RESOURCES: LazyLock<Vec<GroupResource>> =

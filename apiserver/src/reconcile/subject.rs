@@ -10,7 +10,7 @@ use super::job;
 use super::kind::Kind;
 use super::placement;
 use super::related::Relation;
-use super::{endpoints, service};
+use super::{endpoints, resource_quota, secret, service};
 
 /// What one controller looks after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,11 +28,13 @@ pub(super) enum Duty {
     /// Pods that wait to be counted by a Job.
     JobPod,
     CronJob,
+    ResourceQuota,
+    Secret,
 }
 
 impl Duty {
     /// All of them.
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::ReplicationController,
         Self::ReplicaSet,
         Self::Deployment,
@@ -45,6 +47,8 @@ impl Duty {
         Self::Job,
         Self::JobPod,
         Self::CronJob,
+        Self::ResourceQuota,
+        Self::Secret,
     ];
 
     /// The kind of object that it looks after.
@@ -61,6 +65,8 @@ impl Duty {
             Self::Job => Kind::Job,
             Self::JobPod => Kind::Pod,
             Self::CronJob => Kind::CronJob,
+            Self::ResourceQuota => Kind::ResourceQuota,
+            Self::Secret => Kind::Secret,
         }
     }
 
@@ -78,6 +84,8 @@ impl Duty {
             Self::DaemonSet => "daemon-set-controller",
             Self::Job | Self::JobPod => "job-controller",
             Self::CronJob => "cronjob-controller",
+            Self::ResourceQuota => "resourcequota-controller",
+            Self::Secret => "tokens-controller",
         }
     }
 
@@ -92,24 +100,15 @@ impl Duty {
             | Self::EndpointSliceMirroring
             | Self::Disruption
             | Self::JobPod
-            | Self::CronJob => &[],
+            | Self::CronJob
+            | Self::ResourceQuota
+            | Self::Secret => &[],
         }
     }
 
     /// The kind it selects by labels whoever controls it.
     pub(super) fn looks_at(self) -> Option<Kind> {
-        match self {
-            Self::EndpointSlice | Self::Endpoints | Self::Disruption => Some(Kind::Pod),
-            Self::ReplicationController
-            | Self::ReplicaSet
-            | Self::Deployment
-            | Self::EndpointSliceMirroring
-            | Self::StatefulSet
-            | Self::DaemonSet
-            | Self::Job
-            | Self::JobPod
-            | Self::CronJob => None,
-        }
+        matches!(self, Self::EndpointSlice | Self::Endpoints | Self::Disruption).then_some(Kind::Pod)
     }
 
     /// Whether there may be something to do about an object of its kind.
@@ -159,6 +158,7 @@ pub(super) fn of_object(object: &Object, due: &mut BTreeSet<Subject>) {
 
 /// What a change makes due; `index` has followed it already.
 pub(super) fn of_event(view: &View, index: &Index, event: &Event, due: &mut BTreeSet<Subject>) {
+    resource_quota::of_event(view, event, due);
     let Some(kind) = Kind::of_resource(&event.object.key.resource) else { return };
     of_object(&event.object, due);
     let moved = kind == Kind::Pod && service::is_moved(event);
@@ -175,39 +175,27 @@ pub(super) fn of_event(view: &View, index: &Index, event: &Event, due: &mut BTre
             }
         }
     }
-    match kind {
-        Kind::Service => {
-            due.insert(Subject::of(Duty::EndpointSliceMirroring, &event.object.key));
+    let key = &event.object.key;
+    if kind == Kind::Service {
+        due.insert(Subject::of(Duty::EndpointSliceMirroring, key));
+    }
+    if kind == Kind::Endpoints && view.get(&Kind::Service.key(&key.namespace, &key.name)).is_some() {
+        due.insert(Subject::of(Duty::Endpoints, key));
+    }
+    if kind == Kind::Node {
+        of_node(view, index, event, due);
+        let before = event.previous.as_ref();
+        let same = before.is_some_and(|before| !placement::differs(before, &event.object));
+        if !same || event.kind == EventKind::Deleted {
+            index.of_all_namespaces(Duty::DaemonSet, due);
         }
-        Kind::Endpoints => {
-            if view.get(&Kind::Service.key(&event.object.key.namespace, &event.object.key.name)).is_some() {
-                due.insert(Subject::of(Duty::Endpoints, &event.object.key));
-            }
-        }
-        Kind::Node => {
-            of_node(view, index, event, due);
-            let before = event.previous.as_ref();
-            let same = before.is_some_and(|before| !placement::differs(before, &event.object));
-            if !same || event.kind == EventKind::Deleted {
-                index.of_all_namespaces(Duty::DaemonSet, due);
-            }
-        }
-        // A StatefulSet waits for claims that come and go; nothing in them says whose they are.
-        Kind::PersistentVolumeClaim => {
-            index.of_namespace(Duty::StatefulSet, &event.object.key.namespace, due);
-        }
-        Kind::Pod
-        | Kind::ReplicationController
-        | Kind::ReplicaSet
-        | Kind::Deployment
-        | Kind::Event
-        | Kind::EndpointSlice
-        | Kind::PodDisruptionBudget
-        | Kind::StatefulSet
-        | Kind::ControllerRevision
-        | Kind::DaemonSet
-        | Kind::Job
-        | Kind::CronJob => {}
+    }
+    if kind == Kind::ServiceAccount && event.kind != EventKind::Modified {
+        secret::of_account(view, &key.namespace, due);
+    }
+    // A StatefulSet waits for claims that come and go; nothing in them says whose they are.
+    if kind == Kind::PersistentVolumeClaim {
+        index.of_namespace(Duty::StatefulSet, &key.namespace, due);
     }
     // A Deployment waits for the last pods of what it scaled down.
     if kind == Kind::Pod && event.kind == EventKind::Deleted {

@@ -1,7 +1,10 @@
 //! Controllers acted out on a store without a server around it, by a clock that stands still until it is moved.
 
+mod governance;
 mod network;
 mod server;
+
+use std::sync::LazyLock;
 
 use jiff::{SignedDuration, Timestamp};
 use litek8s_store::{Command, Entry, Object, ObjectKey, Outcome, Precondition, Store};
@@ -14,6 +17,11 @@ use super::kind::Kind;
 use super::{placement, read};
 use crate::endpoints::{metadata, refine};
 use crate::registry::Registry;
+use crate::service_account::Issuer;
+
+/// Who signs tokens in all worlds: its key takes a while to make.
+static ISSUER: LazyLock<Issuer> =
+    LazyLock::new(|| Issuer::from_pem(&rcgen::KeyPair::generate().unwrap().serialize_pem()).unwrap());
 
 /// A store and the controllers.
 pub(super) struct World {
@@ -195,14 +203,16 @@ impl World {
             self.agenda.follow(&view);
             let Some(subject) = self.agenda.take(self.now) else { return };
             let (index, now) = (&self.agenda.index, self.now);
-            let facts = Facts { view: &view, table: &table, index, now, failed: None };
+            let (ca, issuer) = ("the CA", &*ISSUER);
+            let facts = Facts { view: &view, table: &table, ca, issuer, index, now, failed: None };
             let decision = decide(&facts, &subject);
             let failed = self.carry_out(decision.actions, false);
             if let Some(failed) = &failed {
                 let view = self.store.view();
                 self.agenda.follow(&view);
                 let index = &self.agenda.index;
-                let facts = Facts { view: &view, table: &table, index, now, failed: Some(failed) };
+                let failed = Some(failed);
+                let facts = Facts { view: &view, table: &table, ca, issuer, index, now, failed };
                 let actions = decide(&facts, &subject).actions;
                 self.carry_out(actions, true);
             }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::super::amount::{self, Amounts, ONE};
 
 /// Counted under their own name besides `count/…`.
-const COUNTED: [&str; 5] =
+pub(super) const COUNTED: [&str; 5] =
     ["configmaps", "secrets", "replicationcontrollers", "resourcequotas", "persistentvolumeclaims"];
 
 /// Everything the object uses.
