@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -24,6 +25,8 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CLIENTS: usize = 4;
 /// Rounds that every client makes before the stop, and again after the restart.
 const ROUNDS: usize = 40;
+/// How often a request is sent before it was overtaken by a GOAWAY each time.
+const ATTEMPTS: usize = 3;
 
 /// A client as kube-rs has one: connections in a pool, made anew when they end.
 #[derive(Clone)]
@@ -52,14 +55,31 @@ impl Pooled {
         Self { client: Client::builder(TokioExecutor::new()).build(connector), url }
     }
 
+    /// A request that the connection's GOAWAY overtook was not sent (RFC 9113 §6.8): it goes out again on a new
+    /// connection, as Go's client sees to by itself. Had the server acted on it, creating again would be a conflict.
+    async fn request(&self, request: impl Fn() -> Request<Full<Bytes>>) -> Response<Incoming> {
+        for _ in 0..ATTEMPTS {
+            match self.client.request(request()).await {
+                Ok(answer) => return answer,
+                Err(error) => {
+                    let text = format!("{error:?}");
+                    assert!(text.contains("GoAway(") && text.contains("NO_ERROR, Remote"), "{text}");
+                }
+            }
+        }
+        panic!("{ATTEMPTS} new connections said GOAWAY");
+    }
+
     async fn send(&self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.url))
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(body.to_string())))
-            .unwrap();
-        let answer = self.client.request(request).await.unwrap_or_else(|error| panic!("{path}: {error:?}"));
+        let request = || {
+            Request::builder()
+                .method(method.clone())
+                .uri(format!("{}{path}", self.url))
+                .header("content-type", "application/json")
+                .body(Full::new(Bytes::from(body.to_string())))
+                .unwrap()
+        };
+        let answer = self.request(request).await;
         let code = answer.status();
         let body = answer.into_body().collect().await.unwrap_or_else(|error| panic!("{path}: {error:?}"));
         (code, json_of(&body.to_bytes()))
@@ -91,8 +111,8 @@ async fn work(
 async fn follow(client: Pooled, mut from: String, seen: Arc<std::sync::Mutex<Vec<String>>>) {
     loop {
         let path = format!("{MAPS}?watch=1&allowWatchBookmarks=true&resourceVersion={from}");
-        let request = Request::get(format!("{}{path}", client.url)).body(Full::default()).unwrap();
-        let mut watch = client.client.request(request).await.unwrap_or_else(|error| panic!("{error:?}"));
+        let request = || Request::get(format!("{}{path}", client.url)).body(Full::default()).unwrap();
+        let mut watch = client.request(request).await;
         assert_eq!(watch.status(), StatusCode::OK);
         let mut rest = Vec::new();
         while let Some(frame) = watch.frame().await {
