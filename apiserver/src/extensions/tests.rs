@@ -211,5 +211,5 @@ fn the_definitions_of_this_project_are_accepted_and_served() {
         );
     }
     kinds.sort();
-    assert_eq!(kinds, ["VipAddress", "VipConfig", "VipGateway", "VipNetwork", "VipRoute"]);
+    assert_eq!(kinds, ["VipAddress", "VipConfig", "VipGateway", "VipGuard", "VipNetwork", "VipRoute"]);
 }

@@ -67,8 +67,9 @@ impl Output {
     async fn put(&self, frame: Bytes) -> io::Result<()> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         tokio::select! {
-            sent = self.frames.send(frame) => sent.map_err(|_| gone()),
+            biased;
             () = self.given_up.cancelled() => Err(gone()),
+            sent = self.frames.send(frame) => sent.map_err(|_| gone()),
         }
     }
 }

@@ -114,21 +114,23 @@ async fn overlapping_networks_leave_one_in_force() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_missing_interface_is_said_on_the_address() -> Result<()> {
+async fn a_missing_interface_is_said_of_the_network_and_the_service() -> Result<()> {
     let cluster = Cluster::up("badiface", 1).await?;
     let slice = endpoints("web", &[("node-1", "192.0.2.1")]);
     let nowhere = with(network(), "interface", json!("eth7"));
     cluster.kubectl.apply(&list(&[config(), nowhere, service("web", &["203.0.113.10"]), slice]))?;
-    eventually("a condition that names eth7", || {
-        let text = cluster.kubectl.json(&["get", "vipaddresses", "-A"])?;
-        let conditions = text["items"][0]["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let said = conditions.iter().any(|condition| {
-            condition["type"] == "Ready"
-                && condition["status"] == "False"
-                && condition["message"].as_str().is_some_and(|message| message.contains("eth7"))
-        });
-        if said { Ok(()) } else { bail!("{conditions:?}") }
+    eventually("the network to be degraded", || {
+        let object = cluster.kubectl.json(&["get", "vipnetwork", "public"])?;
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = conditions.iter().find(|one| one["type"] == "Degraded").context("no condition")?.clone();
+        let said = found["message"].as_str().is_some_and(|text| text.contains("there is no interface eth7"));
+        if said && found["status"] == "True" { Ok(()) } else { bail!("{found}") }
     })
+    .with_context(|| cluster.logs())?;
+    // Whether the address was placed before the agent said so or not.
+    let (text, _) = super::questions::vip(&cluster, &["explain", "web"])?;
+    ensure!(text.contains("there is no interface eth7"), "{text}");
+    Ok(())
 }
 
 #[tokio::test]

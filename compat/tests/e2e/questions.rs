@@ -13,7 +13,7 @@ const VIP: &str = "203.0.113.10";
 const NODES: [(&str, &str); 2] = [("node-1", "192.0.2.1"), ("node-2", "192.0.2.2")];
 
 /// `litek8s vip`, as a person runs it; what it prints and whether all is well.
-fn vip(cluster: &Cluster, line: &[&str]) -> Result<(String, bool)> {
+pub(super) fn vip(cluster: &Cluster, line: &[&str]) -> Result<(String, bool)> {
     let output = Command::new(litek8s()?)
         .arg("vip")
         .args(line)
