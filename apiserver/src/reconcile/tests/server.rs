@@ -163,6 +163,7 @@ async fn a_stateful_set_grows_in_order_shrinks_and_is_taken_over() {
     world.server.delete(&format!("{web}?propagationPolicy=Orphan"), Value::Null).await;
     let orphan = |pods: &Value| pods["items"][0]["metadata"]["ownerReferences"].is_null();
     world.until(PODS, |pods| items(pods) == 1 && orphan(pods)).await;
+    world.until(&web, |set| set["code"] == 404).await;
     set["spec"]["replicas"] = json!(1);
     world.post(path, set).await;
     world.until(PODS, |pods| items(pods) == 1 && !orphan(pods)).await;
