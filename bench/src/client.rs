@@ -65,12 +65,7 @@ impl Target {
             serde_saphyr::from_str(&text).with_context(|| format!("parse {}", path.display()))?;
         let cluster = &config.clusters.first().context("the kubeconfig has no cluster")?.cluster;
         let user = &config.users.first().context("the kubeconfig has no user")?.user;
-        let uri: http::Uri = cluster.server.parse().context("the kubeconfig's server is no URL")?;
-        let mut roots = rustls::RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&decode(&cluster.ca)?) {
-            roots.add(certificate?)?;
-        }
-        let builder = rustls::ClientConfig::builder().with_root_certificates(roots);
+        let builder = trusting(&decode(&cluster.ca)?)?;
         let tls = match (&user.certificate, &user.key) {
             (Some(certificate), Some(key)) => builder.with_client_auth_cert(
                 CertificateDer::pem_slice_iter(&decode(certificate)?).collect::<Result<_, _>>()?,
@@ -78,11 +73,27 @@ impl Target {
             )?,
             _ => builder.with_no_client_auth(),
         };
+        Self::new(&cluster.server, tls, user.token.clone())
+    }
+
+    /// A server by its URL, the file of its CA's certificates and the file of a bearer token.
+    ///
+    /// # Errors
+    /// When a file cannot be read or the URL names no host.
+    pub(crate) fn from_url(url: &str, ca: &Path, token: &Path) -> anyhow::Result<Self> {
+        let read = |path: &Path| std::fs::read(path).with_context(|| format!("read {}", path.display()));
+        let tls = trusting(&read(ca)?)?.with_no_client_auth();
+        let token = String::from_utf8(read(token)?).context("the token is no text")?;
+        Self::new(url, tls, Some(token.trim().to_owned()))
+    }
+
+    fn new(url: &str, tls: rustls::ClientConfig, token: Option<String>) -> anyhow::Result<Self> {
+        let uri: http::Uri = url.parse().with_context(|| format!("{url} is no URL"))?;
         Ok(Self {
-            host: uri.host().context("the kubeconfig's server has no host")?.to_owned(),
+            host: uri.host().with_context(|| format!("{url} names no host"))?.to_owned(),
             port: uri.port_u16().unwrap_or(443),
             tls: Arc::new(tls),
-            token: user.token.clone(),
+            token,
         })
     }
 
@@ -103,6 +114,16 @@ impl Target {
         });
         Ok(Connection { sender, driver, target: self.clone() })
     }
+}
+
+type Unauthenticated = rustls::ConfigBuilder<rustls::ClientConfig, rustls::client::WantsClientCert>;
+
+fn trusting(ca: &[u8]) -> anyhow::Result<Unauthenticated> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca) {
+        roots.add(certificate?)?;
+    }
+    Ok(rustls::ClientConfig::builder().with_root_certificates(roots))
 }
 
 fn decode(text: &str) -> anyhow::Result<Vec<u8>> {

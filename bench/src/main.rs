@@ -42,10 +42,42 @@ struct Options {
     /// Objects in the list scenario.
     #[arg(long, default_value_t = 10_000)]
     objects: usize,
-    /// A kubeconfig of a kube-apiserver to measure in the same run; without it the figures of the
-    /// reference machine are the divisor, and the report says so.
-    #[arg(long)]
-    reference_kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    reference: Reference,
+}
+
+/// A kube-apiserver to measure in the same run; without one, figures recorded once are the divisor, and the report
+/// says so.
+#[derive(Debug, clap::Args)]
+struct Reference {
+    /// Its kubeconfig, with embedded certificates.
+    #[arg(long = "reference-kubeconfig", conflicts_with = "url")]
+    kubeconfig: Option<PathBuf>,
+    /// Its URL, instead of a kubeconfig.
+    #[arg(long = "reference-url", requires_all = ["ca", "token"])]
+    url: Option<String>,
+    /// The file of the certificates of its CA.
+    #[arg(long = "reference-ca", requires = "url")]
+    ca: Option<PathBuf>,
+    /// The file of a bearer token that may do everything there.
+    #[arg(long = "reference-token-file", requires = "url")]
+    token: Option<PathBuf>,
+    /// The ids of its processes on this machine, those of its etcd too: their memory is measured.
+    #[arg(long = "reference-process")]
+    processes: Vec<u32>,
+}
+
+impl Reference {
+    /// Whom to measure; none without a reference.
+    fn target(&self) -> anyhow::Result<Option<client::Target>> {
+        if let Some(path) = &self.kubeconfig {
+            return client::Target::from_kubeconfig(path).map(Some);
+        }
+        match (&self.url, &self.ca, &self.token) {
+            (Some(url), Some(ca), Some(token)) => client::Target::from_url(url, ca, token).map(Some),
+            _ => Ok(None),
+        }
+    }
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

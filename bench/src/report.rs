@@ -13,8 +13,8 @@ use crate::facts::Facts;
 pub(crate) enum Target {
     /// The figure should not exceed this.
     AtMost(f64),
-    /// The figure should reach this.
-    AtLeast(f64),
+    /// The figure should be this many times better than the reference's.
+    Times(f64),
     /// Nothing is promised; the figure is for orientation.
     None,
 }
@@ -23,19 +23,32 @@ impl Target {
     fn text(self, unit: &str) -> String {
         match self {
             Self::AtMost(bound) => format!("≤ {} {unit}", number(bound)),
-            Self::AtLeast(bound) => format!("≥ {} {unit}", number(bound)),
+            Self::Times(bound) => format!("≥ {bound}×"),
             Self::None => "–".into(),
         }
     }
 
-    fn met(self, value: f64) -> &'static str {
-        match self {
-            Self::AtMost(bound) if value > bound => "no",
-            Self::AtLeast(bound) if value < bound => "no",
-            Self::AtMost(_) | Self::AtLeast(_) => "yes",
-            Self::None => "",
-        }
+    /// What the table says: a ratio that could not be taken is neither met nor missed.
+    fn met(self, value: f64, ratio: Option<f64>) -> &'static str {
+        let met = match self {
+            Self::AtMost(bound) => value <= bound,
+            Self::Times(bound) => match ratio {
+                Some(ratio) => ratio >= bound,
+                None => return "",
+            },
+            Self::None => return "",
+        };
+        if met { "yes" } else { "no" }
     }
+}
+
+/// A figure of a kube-apiserver with etcd.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) enum Reference {
+    /// Taken in the same run.
+    Measured(f64),
+    /// Taken once, on two cores like these.
+    Recorded(f64),
 }
 
 /// One measured figure.
@@ -45,28 +58,36 @@ struct Figure {
     value: f64,
     unit: &'static str,
     target: Target,
-    /// The same figure of a kube-apiserver with etcd.
-    reference: Option<f64>,
+    reference: Option<Reference>,
+}
+
+impl Figure {
+    /// How many times better than the reference, whichever direction is better.
+    fn ratio(&self) -> Option<f64> {
+        let (Reference::Measured(reference) | Reference::Recorded(reference)) = self.reference?;
+        Some(if rate(self.unit) { self.value / reference } else { reference / self.value })
+    }
+
+    fn reference_text(&self) -> String {
+        match self.reference {
+            Some(Reference::Measured(value)) => format!("{} {}", number(value), self.unit),
+            Some(Reference::Recorded(value)) => format!("{} {}, recorded", number(value), self.unit),
+            None => String::new(),
+        }
+    }
 }
 
 /// All figures of one run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     facts: Facts,
-    /// Where the reference figures come from.
-    reference: &'static str,
     figures: Vec<Figure>,
 }
 
 impl Report {
     /// An empty report of the machine with these facts.
     pub(crate) fn new(facts: Facts) -> Self {
-        Self { facts, reference: RECORDED_REFERENCE, figures: Vec::new() }
-    }
-
-    /// Says that the reference figures were measured in this run.
-    pub(crate) fn reference_measured(&mut self) {
-        self.reference = "a kube-apiserver measured in the same run";
+        Self { facts, figures: Vec::new() }
     }
 
     /// Adds a figure and shows it as progress.
@@ -76,7 +97,7 @@ impl Report {
         value: f64,
         unit: &'static str,
         target: Target,
-        reference: Option<f64>,
+        reference: Option<Reference>,
     ) {
         let what = what.into();
         eprintln!("  {what}: {} {unit}", number(value));
@@ -87,24 +108,14 @@ impl Report {
     pub(crate) fn markdown(&self) -> String {
         let facts = &self.facts;
         let mut text = format!(
-            "# Measured figures\n\n{} × {}, {} MiB, kernel {}, load {}, fdatasync of 4 KiB {} µs.\nReference: {}.\n\n",
-            facts.cores,
-            facts.cpu,
-            facts.memory_mib,
-            facts.kernel,
-            facts.load,
-            facts.fdatasync_us,
-            self.reference
+            "# Measured figures\n\n{} × {}, {} MiB, kernel {}, load {}, fdatasync of 4 KiB {} µs.\n{REFERENCE}\n\n",
+            facts.cores, facts.cpu, facts.memory_mib, facts.kernel, facts.load, facts.fdatasync_us
         );
         text.push_str(
             "| what | measured | target | met | reference | ratio |\n| --- | --- | --- | --- | --- | --- |\n",
         );
         for figure in &self.figures {
-            let (reference, ratio) = figure.reference.map_or_else(Default::default, |reference| {
-                let ratio =
-                    if rate(figure.unit) { figure.value / reference } else { reference / figure.value };
-                (format!("{} {}", number(reference), figure.unit), format!("{}×", number(ratio)))
-            });
+            let ratio = figure.ratio();
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
@@ -113,9 +124,9 @@ impl Report {
                 number(figure.value),
                 figure.unit,
                 figure.target.text(figure.unit),
-                figure.target.met(figure.value),
-                reference,
-                ratio
+                figure.target.met(figure.value, ratio),
+                figure.reference_text(),
+                ratio.map(|ratio| format!("{}×", number(ratio))).unwrap_or_default()
             );
         }
         text
@@ -138,8 +149,9 @@ impl Report {
     }
 }
 
-const RECORDED_REFERENCE: &str =
-    "kube-apiserver 1.36 with etcd 3.6, recorded on two cores like these and not measured in this run";
+/// What the table's `reference` is.
+const REFERENCE: &str = "Reference: kube-apiserver with etcd 3, measured in this run, or recorded once on two cores like \
+                         these where it says so.";
 
 /// Whether more is better.
 fn rate(unit: &str) -> bool {
@@ -153,5 +165,27 @@ fn number(value: f64) -> String {
         format!("{value:.1}")
     } else {
         format!("{value:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(value: f64, unit: &'static str, reference: f64) -> Figure {
+        let reference = Some(Reference::Measured(reference));
+        Figure { what: "it".into(), value, unit, target: Target::Times(5.0), reference }
+    }
+
+    #[test]
+    fn a_ratio_says_how_much_better_in_both_directions() {
+        assert_eq!(figure(1000.0, "/s", 100.0).ratio(), Some(10.0));
+        assert_eq!(figure(20.0, "MiB", 100.0).ratio(), Some(5.0));
+    }
+
+    #[test]
+    fn a_target_of_times_needs_a_reference() {
+        let met = |ratio| Target::Times(5.0).met(1.0, ratio);
+        assert_eq!([met(Some(5.0)), met(Some(4.9)), met(None)], ["yes", "no", ""]);
     }
 }

@@ -59,18 +59,6 @@ impl Server {
         self.process.id()
     }
 
-    /// Resident memory in MiB.
-    ///
-    /// # Errors
-    /// When the process has ended.
-    pub(crate) fn resident_mib(&self) -> anyhow::Result<f64> {
-        let path = format!("/proc/{}/status", self.process.id());
-        let status = std::fs::read_to_string(path)?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
-        let kib: f64 = line.split_whitespace().nth(1).context("no VmRSS value")?.parse()?;
-        Ok(kib / 1024.0)
-    }
-
     fn spawn(binary: &Path, directory: &Path, port: u16) -> anyhow::Result<Child> {
         let log = std::fs::File::create(directory.join("log"))?;
         Command::new(binary)
@@ -108,6 +96,22 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
+}
+
+/// Resident memory of some processes together, in MiB.
+///
+/// # Errors
+/// When one of them has ended.
+pub(crate) fn resident_mib(processes: &[u32]) -> anyhow::Result<f64> {
+    let mut sum = 0.0;
+    for process in processes {
+        let path = format!("/proc/{process}/status");
+        let status = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
+        let kib: f64 = line.split_whitespace().nth(1).context("no VmRSS value")?.parse()?;
+        sum += kib / 1024.0;
+    }
+    Ok(sum)
 }
 
 impl Drop for Server {
