@@ -17,6 +17,11 @@ test: ## Run every test (root: the tests make network namespaces)
 	@scripts/tools.sh test
 	@scripts/test.sh
 
+.PHONY: test-vm
+test-vm: ## Run the tests that need Debian's kernel, in a virtual machine
+	@scripts/tools.sh vm
+	@scripts/vm.sh
+
 .PHONY: verify
 verify: tools ## Read-only gate: format, lints, crate arrows, manifests, licences, words, links
 	@scripts/verify.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test: nextest for the workspace, then the examples in the documentation.
+# Runs every test: nextest for the workspace, the examples in the documentation, and those in a virtual machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/say.sh
@@ -13,5 +13,6 @@ cargo nextest run --workspace "$@"
 if [ $# = 0 ]; then
     say "documentation examples"
     cargo test --quiet --workspace --doc
+    scripts/vm.sh
 fi
 say "every test passed"

