@@ -18,4 +18,4 @@ pub use kubectl::{Finished, Kubectl, tool};
 pub use observer::{Answerers, Observer, Seen};
 pub use pod::Pod;
 pub use traffic::{Background, Traffic};
-pub use wait::{PATIENCE, eventually};
+pub use wait::{PATIENCE, eventually, within};

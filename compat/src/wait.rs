@@ -13,13 +13,21 @@ const LOOK: Duration = Duration::from_millis(25);
 ///
 /// # Errors
 /// With the condition's last error, after [`PATIENCE`].
-pub fn eventually<T>(what: &str, mut condition: impl FnMut() -> Result<T>) -> Result<T> {
-    let end = Instant::now() + PATIENCE;
+pub fn eventually<T>(what: &str, condition: impl FnMut() -> Result<T>) -> Result<T> {
+    within(PATIENCE, what, condition)
+}
+
+/// The same for what takes longer by design.
+///
+/// # Errors
+/// With the condition's last error, after `patience`.
+pub fn within<T>(patience: Duration, what: &str, mut condition: impl FnMut() -> Result<T>) -> Result<T> {
+    let end = Instant::now() + patience;
     loop {
         match condition() {
             Ok(value) => return Ok(value),
             Err(error) if Instant::now() > end => {
-                return Err(error).with_context(|| format!("waited {} s for {what}", PATIENCE.as_secs()));
+                return Err(error).with_context(|| format!("waited {} s for {what}", patience.as_secs()));
             }
             Err(_) => std::thread::sleep(LOOK),
         }

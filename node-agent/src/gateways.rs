@@ -104,6 +104,7 @@ pub(crate) fn of_op<'a>(op: &Op, gateways: &'a [Gateway]) -> Option<(&'a str, bo
             (gateways.iter().find(by_rule), false)
         }
         Op::PromoteSecondaries(_)
+        | Op::RenewAddress(..)
         | Op::Nft(_)
         | Op::Forget(_)
         | Op::AddAddress(..)

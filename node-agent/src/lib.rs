@@ -10,6 +10,7 @@ mod diff;
 mod options;
 mod run;
 
+mod company;
 mod connection;
 mod credentials;
 mod session;

@@ -9,15 +9,16 @@ pub(crate) use pass::find_pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipGuard, VipNetwork, VipRoute};
 use litek8s_daemon::serve::Readiness;
 use litek8s_kernel::{Kernel, Monitor, Notice};
-use litek8s_plan::{Facts, NextHop};
+use litek8s_plan::{Facts, NextHop, parting};
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,8 +29,11 @@ use crate::session::Outgoing;
 use crate::state::State;
 use crate::vips;
 
-/// How often everything is compared although nothing seemed to change.
-const FULL_PASS: Duration = Duration::from_secs(30);
+/// How often everything is compared although nothing seemed to change; addresses live three times as long.
+const FULL_PASS: Duration = Duration::from_secs(20);
+/// A longer time without a look is one in which this process did not run: by now addresses may have ended, and others may
+/// have them, while what is known of the objects is as old.
+const ASLEEP: Duration = Duration::from_secs(40);
 /// How long more changes of objects are waited for: a VipAddress that is made anew is deleted first.
 const SETTLE_OBJECTS: Duration = Duration::from_millis(60);
 /// The same for a VipAddress that comes, or that another node waits for: then nobody answers for the VIP meanwhile.
@@ -56,6 +60,8 @@ pub(crate) enum Event {
     Reconnected,
     /// Neither the API nor anybody on the VIP networks answers: others have our addresses by now.
     CutOff,
+    /// Whether anybody answers this node, which does not know yet what the API says.
+    Company(bool),
     /// A status patch did not get through.
     Unpatched(String),
 }
@@ -74,9 +80,13 @@ pub(crate) struct Owner {
     pub(crate) state: State,
     pub(crate) metrics: AgentMetrics,
     pub(crate) ready: Readiness,
+    /// Cancelled once the API has said everything.
+    pub(crate) synced: CancellationToken,
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
     /// What the agent's Lease says.
     pub(crate) says: watch::Sender<Says>,
+    /// Has the API list everything anew.
+    pub(crate) anew: Arc<Notify>,
     /// What is in force until the objects are known: the last known state.
     pub(crate) last: Option<Facts>,
     pub(crate) memory: Memory,
@@ -101,6 +111,12 @@ pub(crate) struct Memory {
     conflicts: Vec<litek8s_plan::ForeignRule>,
     /// Whether nobody could be reached, and the VipAddresses were not listed since.
     cut_off: bool,
+    /// When the node was looked at last.
+    looked: Option<Instant>,
+    /// Whether this process did not run for a while, and the VipAddresses were not listed since.
+    asleep: bool,
+    /// Whether anybody answered while the API had not said anything yet.
+    company: bool,
     /// Whether connections were looked through that an agent before this one may have failed to forget.
     rechecked: bool,
     /// Whether the last pass left the node as it should be.
@@ -112,7 +128,7 @@ pub(crate) struct Memory {
 }
 
 impl Owner {
-    /// Runs until `shutdown`; leaves everything in the kernel as it is.
+    /// Runs until `shutdown`; leaves everything in the kernel as it is, for long enough to start another agent.
     pub(crate) async fn run(
         mut self,
         mut monitor: Monitor,
@@ -131,7 +147,7 @@ impl Owner {
             };
             tokio::select! {
                 biased;
-                () = shutdown.cancelled() => return,
+                () = shutdown.cancelled() => return self.part().await,
                 () = tokio::time::sleep_until(due.unwrap_or_else(now)), if due.is_some() => {
                     due = self.pass_and_retry(std::mem::take(&mut cause)).await.map(|delay| now() + delay);
                 }
@@ -156,6 +172,38 @@ impl Owner {
         }
     }
 
+    /// Notices when this process did not run for a while.
+    fn wake(&mut self, now: Instant) {
+        let before = self.memory.looked.replace(now);
+        if before.is_some_and(|before| now - before > ASLEEP) {
+            tracing::warn!(
+                "this process did not run: addresses that ended stay away until the API lists them anew"
+            );
+            self.memory.asleep = true;
+            self.anew.notify_one();
+        }
+    }
+
+    /// Whether this node is not alone, as far as is known: only then may its addresses be renewed.
+    fn in_company(&self) -> bool {
+        if self.index.synced() { !self.memory.cut_off } else { self.memory.company }
+    }
+
+    /// The last thing: addresses outlive this agent for a while.
+    async fn part(&self) {
+        if !self.in_company() {
+            return;
+        }
+        match self.kernel.observe().await {
+            Ok(observed) => {
+                for (op, error) in self.kernel.apply(&parting(&observed)).await.warnings {
+                    tracing::warn!(%op, %error, "done without");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the addresses may end before another agent renews them"),
+        }
+    }
+
     /// Takes an event in and says how long others are waited for.
     fn hear(&mut self, event: Event) -> Duration {
         match event {
@@ -166,7 +214,9 @@ impl Owner {
                     }
                     Change::Reset(_) | Change::Delete(_) => false,
                 };
-                self.memory.cut_off &= !matches!(&*change, Change::Reset(_));
+                if matches!(&*change, Change::Reset(_)) {
+                    (self.memory.cut_off, self.memory.asleep) = (false, false);
+                }
                 self.index.address(*change);
                 if moves {
                     return SETTLE_MOVES;
@@ -187,6 +237,7 @@ impl Owner {
                 tracing::warn!("this node is cut off: its VIPs are taken down until the API lists them anew");
                 self.memory.cut_off = true;
             }
+            Event::Company(there) => self.memory.company = there,
             Event::Reconnected => self.memory.announced.clear(),
             Event::Unpatched(vip) => {
                 self.memory.sent.remove(&vip);

@@ -9,11 +9,12 @@ use litek8s_daemon::metrics::Metrics;
 use litek8s_daemon::serve::{self, Readiness};
 use litek8s_kernel::{Kernel, Netns, Prober};
 use litek8s_plan::{Desired, diff};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::Options;
+use crate::company;
 use crate::connection::Source;
 use crate::fitness::Says;
 use crate::index::Index;
@@ -62,15 +63,26 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let last = state.load();
     let (events, heard) = mpsc::channel(EVENTS);
     let (said, mut outgoing) = mpsc::channel(OUTGOING);
+    let synced = shutdown.child_token();
+    let looking = match &last {
+        Some(last) => {
+            let prober = Prober::open(&Netns::current()?)?;
+            Some(tokio::spawn(company::look(prober, last.clone(), events.clone(), synced.clone())))
+        }
+        None => None,
+    };
     let (says, lease) = watch::channel(Says::new());
+    let anew = Arc::new(Notify::new());
     let owner = Owner {
         kernel,
         index: Index::new(&identity.name, &identity.addresses),
         state,
         metrics: metrics.clone(),
         ready,
+        synced,
         outgoing: said,
         says,
+        anew: anew.clone(),
         last,
         memory: Memory::default(),
     };
@@ -90,7 +102,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
                 }
                 let until = shutdown.child_token();
                 let renewal = tokio::spawn(end_for_renewal(source.clone(), until.clone()));
-                let said = session::Said { outgoing: &mut outgoing, lease: &lease };
+                let said = session::Said { outgoing: &mut outgoing, lease: &lease, anew: &anew };
                 session::run(client, &identity, &events, said, &metrics, &prober, until).await;
                 renewal.abort();
             }
@@ -111,8 +123,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     }
     // The drop of the sender is not what ends the owner: its pass is finished first.
     let ended = owner.await;
-    if let Some(server) = server {
-        server.abort();
+    for task in server.into_iter().chain(looking) {
+        task.abort();
     }
     match ended {
         Ok(()) if shutdown.is_cancelled() => Ok(()),

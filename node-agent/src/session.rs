@@ -13,7 +13,7 @@ use std::sync::Arc;
 use kube::Client;
 use litek8s_kernel::Prober;
 use serde_json::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +64,8 @@ pub(crate) struct Said<'a> {
     pub(crate) outgoing: &'a mut mpsc::Receiver<Outgoing>,
     /// What the agent's Lease says.
     pub(crate) lease: &'a watch::Receiver<Says>,
+    /// Told when everything is to be listed anew.
+    pub(crate) anew: &'a Notify,
 }
 
 /// Runs until `until`.
@@ -92,6 +94,7 @@ pub(crate) async fn run(
     let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
     tokio::select! {
         () = until.cancelled() => {}
+        () = said.anew.notified() => {}
         () = writer.run(said.outgoing) => {}
         // None of the tasks ends by itself; one that does takes the session along, and the next one starts all anew.
         _ = tasks.join_next() => tracing::warn!("a task of the API session ended"),

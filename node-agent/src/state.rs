@@ -50,6 +50,7 @@ impl State {
         facts.excluded.clear();
         facts.closed.clear();
         facts.hops.clear();
+        facts.in_company = false;
         if self.written.as_ref() == Some(&facts) {
             return;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use litek8s_compat::{Answerers, Cluster, Observer, eventually};
+use litek8s_compat::{Answerers, Cluster, Observer, eventually, within};
 use litek8s_lab::{Cable, Member, Role, Segment};
 use nix::sys::signal::Signal;
 
@@ -20,6 +20,8 @@ const NODES: [(&str, &str); 5] = [
 /// Guards against a hang, ten times what `bench/` measures against: the machine is busy with other tests.
 const FAIL_OVER: Duration = Duration::from_secs(30);
 const GAP: Duration = Duration::from_millis(1500);
+/// An address lives for a minute without an agent; ten times that is a guard.
+const LAPSE: Duration = Duration::from_secs(600);
 /// Longer than anything that could move a VIP by mistake.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -34,6 +36,11 @@ async fn cluster(name: &str, nodes: usize) -> Result<Cluster> {
 fn member(node: &str) -> Result<Member> {
     let number = node.strip_prefix("node-").context("a node's name")?;
     Ok(Member::Node(number.parse()?))
+}
+
+/// What the node has on the VIP network.
+fn addresses(cluster: &Cluster, node: &Member) -> Result<String> {
+    cluster.run(node, &["ip", "-o", "-4", "addr", "show", "dev", "eth1"])
 }
 
 /// Its cables carry nothing any more, and nothing runs on it.
@@ -86,7 +93,7 @@ async fn a_node_that_is_cut_off_takes_its_vips_down_and_comes_back_without_overl
         cluster.lab.cut(cable).await?;
     }
     eventually("the cut-off node to have taken it down", || {
-        let left = cluster.run(&node, &["ip", "-o", "-4", "addr", "show", "dev", "eth1"])?;
+        let left = addresses(&cluster, &node)?;
         ensure!(!left.contains(VIP), "{left}");
         Ok(())
     })
@@ -104,6 +111,51 @@ async fn a_node_that_is_cut_off_takes_its_vips_down_and_comes_back_without_overl
         seen.holders()
     );
     Ok(())
+}
+
+#[tokio::test]
+async fn the_kernel_ends_the_vip_of_a_cut_off_node_whose_agent_is_dead() -> Result<()> {
+    let cluster = cluster("viplapse", 3).await?;
+    let node = member(&cluster.holder(VIP)?)?;
+    kill(&cluster, &node).await?;
+    ensure!(
+        addresses(&cluster, &node)?.contains(VIP),
+        "it outlives its agent, for as long as a restart takes"
+    );
+    within(LAPSE, "the kernel to end it", || {
+        let left = addresses(&cluster, &node)?;
+        ensure!(!left.contains(VIP), "{left}");
+        Ok(())
+    })
+}
+
+#[tokio::test]
+async fn an_agent_that_did_not_run_for_a_while_does_not_take_back_what_moved() -> Result<()> {
+    let cluster = cluster("vipsleep", 3).await?;
+    let _answerers = Answerers::start(&cluster, VIP)?;
+    let holder = cluster.holder(VIP)?;
+    let node = member(&holder)?;
+    std::thread::sleep(Duration::from_secs(3));
+    cluster.lab.signal(Role::Agent, &node, Signal::SIGSTOP)?;
+    let moved = within(LAPSE, "its neighbours to have it moved", || match cluster.holder(VIP)? {
+        same if same == holder => bail!("{same} still holds it"),
+        other => Ok(other),
+    });
+    let observer = Observer::start(&cluster, VIP)?;
+    cluster.lab.signal(Role::Agent, &node, Signal::SIGCONT)?;
+    let moved = moved.with_context(|| cluster.logs())?;
+    std::thread::sleep(LONG);
+    let seen = observer.stop();
+    ensure!(seen.holders().len() == 1 && seen.overlap() == 0, "{:?}\n{}", seen.holders(), cluster.logs());
+    ensure!(cluster.holder(VIP)? == moved);
+    // It takes part again.
+    let own = NODES.into_iter().find(|node| node.0 == holder).context("one of the nodes")?;
+    cluster.kubectl.apply(&endpoints("web", &[own]).to_string())?;
+    eventually("it to be back where its endpoints are", || match cluster.holder(VIP)? {
+        back if back == holder => Ok(()),
+        other => bail!("{other} holds it"),
+    })
+    .with_context(|| cluster.logs())
 }
 
 #[tokio::test]

@@ -115,10 +115,11 @@ impl Kernel {
         while let Some(op) = rest.first() {
             let flows: Vec<Flow> = rest.iter().map_while(flow_of).cloned().collect();
             rest = &rest[flows.len().max(1)..];
-            let result = if let Op::DeleteAddress(key) = op
+            let result = if let Op::AddAddress(key, _) | Op::RenewAddress(key, _) | Op::DeleteAddress(key) =
+                op
                 && unprotected.contains(&&key.interface)
             {
-                // Deleting the first address of a subnet would take the others along.
+                // The end of the first address of a subnet would take the others along.
                 let source = std::io::Error::other("promote_secondaries could not be set");
                 Err(KernelError::Refused { what: op.to_string(), source })
             } else if flows.is_empty() {
@@ -133,7 +134,7 @@ impl Kernel {
                     unprotected.push(interface);
                     applied.warnings.push((op.clone(), error));
                 }
-                (Op::Forget(_) | Op::Announce { .. }, Err(error)) => {
+                (Op::Forget(_) | Op::Announce { .. } | Op::RenewAddress(..), Err(error)) => {
                     applied.warnings.push((op.clone(), error))
                 }
                 (_, Err(error)) => {
@@ -165,6 +166,7 @@ impl Kernel {
                 tolerate(self.rtnl.change(message, 0, || op.to_string()).await, libc::ENOENT)
             }
             Op::AddAddress(..)
+            | Op::RenewAddress(..)
             | Op::DeleteAddress(_)
             | Op::AddRoute(..)
             | Op::ReplaceRoute(..)
@@ -188,6 +190,11 @@ impl Kernel {
                 let index = index(key).ok_or_else(|| missing(Some(&key.interface)))?;
                 let message = RouteNetlinkMessage::NewAddress(address_message(index, key, Some(address)));
                 self.rtnl.change(message, NLM_F_CREATE | NLM_F_EXCL, what).await
+            }
+            Op::RenewAddress(key, address) => {
+                let index = index(key).ok_or_else(|| missing(Some(&key.interface)))?;
+                let message = RouteNetlinkMessage::NewAddress(address_message(index, key, Some(address)));
+                self.rtnl.change(message, NLM_F_REPLACE, what).await
             }
             Op::DeleteAddress(key) => {
                 self.announcer.release(&key.interface, key.address.addr());

@@ -91,12 +91,14 @@ fn needed(op: &Op) -> (&'static str, &'static str) {
             ("route tables", "CONFIG_IP_MULTIPLE_TABLES")
         }
         Op::Nft(_) => (
-            "nf_tables with verdict maps, conntrack keys and NAT",
-            "CONFIG_NF_TABLES_INET, CONFIG_NFT_CT, CONFIG_NFT_NAT",
+            "nf_tables with verdict maps, conntrack keys, NAT and routing lookups",
+            "CONFIG_NF_TABLES_INET, CONFIG_NFT_CT, CONFIG_NFT_NAT, CONFIG_NFT_FIB_INET",
         ),
         Op::Forget(_) => ("conntrack netlink", "CONFIG_NF_CT_NETLINK"),
         Op::Announce { .. } => ("packet sockets", "CONFIG_PACKET"),
-        Op::AddAddress(..) | Op::DeleteAddress(_) | Op::PromoteSecondaries(_) => ("IPv4", "CONFIG_INET"),
+        Op::AddAddress(..) | Op::RenewAddress(..) | Op::DeleteAddress(_) | Op::PromoteSecondaries(_) => {
+            ("IPv4", "CONFIG_INET")
+        }
     }
 }
 

@@ -30,9 +30,6 @@ pub(crate) type Names = BTreeMap<u32, String>;
 /// Our routing protocol in the crate's terms.
 pub(crate) const OURS: RouteProtocol = RouteProtocol::Other(PROTOCOL);
 
-/// A lifetime without an end.
-const FOREVER: u32 = u32::MAX;
-
 fn family_of(family: AddressFamily) -> Option<Family> {
     match family {
         AddressFamily::Inet => Some(Family::V4),
@@ -61,6 +58,8 @@ pub(crate) fn read_address(message: &AddressMessage, names: &Names) -> Option<Fo
     let mut local = None;
     let mut label = None;
     let (mut no_prefix_route, mut ours) = (false, false);
+    // Without a word about it, it is in force for ever.
+    let mut seconds = u32::MAX;
     for attribute in &message.attributes {
         match attribute {
             AddressAttribute::Local(address) => local = Some(*address),
@@ -68,6 +67,7 @@ pub(crate) fn read_address(message: &AddressMessage, names: &Names) -> Option<Fo
             AddressAttribute::Address(address @ IpAddr::V6(_)) => local = local.or(Some(*address)),
             AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL)) => ours = true,
             AddressAttribute::Label(text) => label = Some(text.clone()),
+            AddressAttribute::CacheInfo(lifetime) => seconds = lifetime.ifa_valid,
             AddressAttribute::Flags(flags) => no_prefix_route = flags.contains(AddressFlags::Noprefixroute),
             _ => {}
         }
@@ -78,7 +78,7 @@ pub(crate) fn read_address(message: &AddressMessage, names: &Names) -> Option<Fo
         None => ours && address.addr().is_ipv6(),
     };
     Some(if ours {
-        FoundAddress::Ours(AddressKey { interface, address }, Address { label, no_prefix_route })
+        FoundAddress::Ours(AddressKey { interface, address }, Address { label, no_prefix_route, seconds })
     } else {
         FoundAddress::Foreign(interface, address)
     })
@@ -97,11 +97,14 @@ pub(crate) fn address_message(index: u32, key: &AddressKey, address: Option<&Add
     let mut flags = AddressFlags::empty();
     flags.set(AddressFlags::Noprefixroute, address.no_prefix_route);
     message.attributes.extend(address.label.clone().map(AddressAttribute::Label));
+    let mut lifetime = CacheInfo::default();
+    lifetime.ifa_valid = address.seconds;
+    if key.family() == Family::V4 {
+        lifetime.ifa_preferred = address.seconds;
+    }
+    message.attributes.push(AddressAttribute::CacheInfo(lifetime));
     if key.family() == Family::V6 {
         flags |= AddressFlags::Nodad;
-        let mut lifetime = CacheInfo::default();
-        (lifetime.ifa_valid, lifetime.ifa_preferred) = (FOREVER, 0);
-        message.attributes.push(AddressAttribute::CacheInfo(lifetime));
         message.attributes.push(AddressAttribute::Protocol(AddressProtocol::Other(PROTOCOL)));
     }
     message.attributes.push(AddressAttribute::Flags(flags));

@@ -16,8 +16,8 @@ pub use gateway::{GatewayStanding, Refusal};
 pub use problem::Problem;
 
 use crate::{
-    Address, AddressKey, Desired, FALLBACK_METRIC, Facts, Family, LABEL_PREFIX, MarkNetworks, Route,
-    RouteKey, Rule, Vip, VipNetworks, normalise,
+    Address, AddressKey, Desired, FALLBACK_METRIC, Facts, Family, LABEL_PREFIX, LIFETIME, MarkNetworks,
+    Route, RouteKey, Rule, Vip, VipNetworks, normalise,
 };
 
 /// The lowest priority number that the main table's own rule has: later ones are never reached.
@@ -75,6 +75,7 @@ pub fn compile(facts: &Facts) -> Plan {
         accepted.push(Accepted { vip, networks });
     }
     let destinations = gateway::place(&mut plan, facts, &accepted);
+    plan.desired.renew = facts.in_company;
     plan.desired.nft = Some(table::table(facts, &accepted, &destinations));
     plan
 }
@@ -102,8 +103,10 @@ fn place(desired: &mut Desired, facts: &Facts, vip: &Vip, networks: &VipNetworks
     let key = AddressKey { interface: vip.interface.clone(), address: vip.virtual_cidr };
     let address = match family {
         // With a strict reverse path filter and no route for the network, the node would not even answer ARP there.
-        Family::V4 => Address { label: Some(label(vip)), no_prefix_route: interface.rp_filter != 1 },
-        Family::V6 => Address { label: None, no_prefix_route: true },
+        Family::V4 => {
+            Address { label: Some(label(vip)), no_prefix_route: interface.rp_filter != 1, seconds: LIFETIME }
+        }
+        Family::V6 => Address { label: None, no_prefix_route: true, seconds: LIFETIME },
     };
     // The kernel takes IPv6 addresses off an interface that goes down.
     if interface.up || family == Family::V4 {

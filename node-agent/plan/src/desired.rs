@@ -24,6 +24,8 @@ pub struct Address {
     pub label: Option<String>,
     /// Whether the kernel was told to make no route for the address's network.
     pub no_prefix_route: bool,
+    /// For how many seconds it is, or is left, in force; `u32::MAX` is for ever. Not compared.
+    pub seconds: u32,
 }
 
 /// What makes a route the same route.
@@ -140,6 +142,8 @@ pub struct Desired {
     pub routes: BTreeMap<RouteKey, Route>,
     /// Rules.
     pub rules: BTreeSet<Rule>,
+    /// Whether the lifetimes of addresses are renewed.
+    pub renew: bool,
     /// The nftables table; none when a node is to be left without a trace.
     pub nft: Option<nft::Table>,
 }
@@ -162,9 +166,10 @@ impl RouteKey {
 /// asked before), and is never the source of what the node itself begins (`preferred_lft 0`).
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.seconds;
         match &self.label {
-            Some(label) => write!(f, " label {label}")?,
-            None => write!(f, " proto {} nodad preferred_lft 0", crate::PROTOCOL)?,
+            Some(label) => write!(f, " label {label} valid_lft {seconds} preferred_lft {seconds}")?,
+            None => write!(f, " proto {} nodad valid_lft {seconds} preferred_lft 0", crate::PROTOCOL)?,
         }
         if self.no_prefix_route { f.write_str(" noprefixroute") } else { Ok(()) }
     }

@@ -5,9 +5,10 @@
 //! the mark is no longer given. And a packet to a gateway's destination goes through the gateway's table from the moment
 //! it takes no mark until it takes one again.
 //!
-//! The order: marks whose meaning changes are withdrawn → their rules and routes, which would mislead the new holder,
-//! go → routes and rules of gateways → addresses → routes → rules of VIPs → one nftables transaction that adds and removes the rest → connections of what
-//! left are forgotten → rules, routes, addresses that are left over → announcement.
+//! The order: lifetimes of addresses are renewed, which changes nothing else → marks whose meaning changes are withdrawn
+//! → their rules and routes, which would mislead the new holder, go → routes and rules of gateways → addresses → routes →
+//! rules of VIPs → one nftables transaction that adds and removes the rest → connections of what left are forgotten →
+//! rules, routes, addresses that are left over → announcement.
 
 mod flows;
 mod marks;
@@ -18,11 +19,14 @@ use std::net::IpAddr;
 pub use flows::recheck;
 
 use crate::nft::changes;
-use crate::{AddressKey, Desired, FALLBACK_METRIC, Family, Observed, Op, Route, RouteKey, Rule};
+use crate::{
+    Address, AddressKey, Desired, FALLBACK_METRIC, Family, LIFETIME, Observed, Op, Route, RouteKey, Rule,
+};
 
 /// The least list of changes that turns `observed` into `desired`; nothing when a node is settled.
 pub fn diff(desired: &Desired, observed: &Observed) -> Vec<Op> {
     let mut ops = promotions(desired, observed);
+    ops.extend(renewals(desired, observed));
 
     let stale = Stale::new(desired, observed);
     let mut kept = marks::without(observed.nft.as_ref(), &stale.retired);
@@ -89,6 +93,31 @@ fn gateway_tables(desired: &Desired) -> BTreeSet<u32> {
 /// Whether it leads packets without a mark: a gateway's, or the guard of one of its pods.
 fn is_gateways(rule: &Rule) -> bool {
     rule.mark == 0
+}
+
+/// A lifetime below this many seconds is renewed: an agent looks three times before it ends.
+const RENEW_BELOW: u32 = LIFETIME / 4 * 3;
+/// For how long, in seconds, addresses outlive an agent that was told to end: long enough to replace it.
+const PARTING: u32 = 600;
+
+/// Lifetimes that come to their end, or are longer than an agent's that lives.
+fn renewals(desired: &Desired, observed: &Observed) -> Vec<Op> {
+    let due = |there: &Address| there.seconds < RENEW_BELOW || there.seconds > LIFETIME;
+    let kept = desired.addresses.iter().filter(|(key, address)| {
+        observed
+            .addresses
+            .get(*key)
+            .is_some_and(|there| there.no_prefix_route == address.no_prefix_route && due(there))
+    });
+    kept.filter(|_| desired.renew)
+        .map(|(key, address)| Op::RenewAddress(key.clone(), address.clone()))
+        .collect()
+}
+
+/// What an agent does last: its addresses stay while another one takes its place.
+pub fn parting(observed: &Observed) -> Vec<Op> {
+    let longer = |address: &Address| Address { seconds: PARTING, ..address.clone() };
+    observed.addresses.iter().map(|(key, address)| Op::RenewAddress(key.clone(), longer(address))).collect()
 }
 
 fn transaction(ops: &mut Vec<Op>, changes: Vec<crate::nft::Change>) {

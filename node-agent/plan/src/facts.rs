@@ -35,6 +35,9 @@ pub struct Facts {
     /// The interfaces of this node, by name.
     #[serde(skip)]
     pub interfaces: BTreeMap<String, Interface>,
+    /// Whether addresses may be renewed: somebody else is there, the API or a neighbour. On a node that is alone they end.
+    #[serde(skip)]
+    pub in_company: bool,
     /// VIPs (`namespace/name`) and gateways (`name`) the kernel would not take on an earlier try, with what it said. They
     /// are left out until their time to be tried again has come.
     #[serde(skip)]

@@ -19,7 +19,7 @@ mod op;
 
 pub use compile::{GatewayStanding, Plan, Problem, Refusal, compile};
 pub use desired::{Address, AddressKey, Desired, Hop, Route, RouteKey, Rule};
-pub use diff::{diff, recheck};
+pub use diff::{diff, parting, recheck};
 pub use facts::{Facts, Interface, Vip};
 pub use family::Family;
 pub use gateway::{Gateway, GatewayPod, NextHop, free_mark};
@@ -32,6 +32,9 @@ pub const PROTOCOL: u8 = 110;
 
 /// What the label of every IPv4 address that is ours begins with. IPv6 addresses have no labels and carry [`PROTOCOL`].
 pub const LABEL_PREFIX: &str = "vip:";
+
+/// For how long, in seconds, the kernel keeps a VIP's address unless an agent renews it.
+pub const LIFETIME: u32 = 60;
 
 /// The metric of the fallback that makes a table of ours end in "unreachable" and not in the main table.
 pub const FALLBACK_METRIC: u32 = u32::MAX;

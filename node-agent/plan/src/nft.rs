@@ -145,6 +145,8 @@ pub enum Rule {
         /// The bits that are set.
         mark: u32,
     },
+    /// `fib saddr type != local drop`: the source is no address of this node
+    NotLocal(Verdict),
     /// `snat ip to … map @map fully-random`
     Snat(Family, Vec<Selector>, String),
     /// `meta l4proto tcp reject with tcp reset`
@@ -163,7 +165,12 @@ impl Rule {
             | Self::Redirect(set, _)
             | Self::Lookup(_, set)
             | Self::Snat(_, _, set) => Some(set),
-            Self::Always(_) | Self::SetMark { .. } | Self::Reset | Self::Prohibit | Self::Foreign => None,
+            Self::Always(_)
+            | Self::SetMark { .. }
+            | Self::NotLocal(_)
+            | Self::Reset
+            | Self::Prohibit
+            | Self::Foreign => None,
         }
     }
 }

@@ -46,6 +46,8 @@ pub enum Op {
     Forget(Flow),
     /// Adds an address.
     AddAddress(AddressKey, Address),
+    /// Gives an address that is there another lifetime.
+    RenewAddress(AddressKey, Address),
     /// Deletes an address.
     DeleteAddress(AddressKey),
     /// Adds a route; one of somebody else in its place is an error.
@@ -80,6 +82,9 @@ impl fmt::Display for Op {
             Self::Forget(flow) => write!(f, "conntrack -D {flow}"),
             Self::AddAddress(key, address) => {
                 write!(f, "ip addr add {} dev {}{address}", key.address, key.interface)
+            }
+            Self::RenewAddress(key, address) => {
+                write!(f, "ip addr change {} dev {}{address}", key.address, key.interface)
             }
             Self::DeleteAddress(key) => {
                 write!(f, "ip addr del {} dev {} # ours", key.address, key.interface)

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use litek8s_crds::names;
 use litek8s_kernel::{Kernel, KernelError};
-use litek8s_plan::{Facts, Observed, Op, Plan, compile, diff, free_mark, recheck};
+use litek8s_plan::{Facts, Observed, Op, Plan, Vip, compile, diff, free_mark, recheck};
 use tokio::time::Instant;
 
 use super::{Cause, Owner};
@@ -24,8 +24,9 @@ const UNDONE: u32 = 3;
 
 impl Owner {
     pub(super) async fn pass(&mut self, cause: Cause) -> anyhow::Result<()> {
-        let Some((mut facts, unusable)) = self.in_force() else { return Ok(()) };
         let now = Instant::now();
+        self.wake(now);
+        let Some((mut facts, mut unusable)) = self.in_force() else { return Ok(()) };
         self.memory.excluded.retain(|_, (_, until)| *until > now);
         self.memory.closed.retain(|_, (_, until)| *until > now);
         // A first look shows what somebody else did; what is left after a refusal is our own doing.
@@ -34,6 +35,14 @@ impl Owner {
         let (plan, observed, announced) = loop {
             let observed = self.kernel.observe().await.context("read the kernel")?;
             facts.interfaces.clone_from(&observed.interfaces);
+            facts.in_company = self.in_company();
+            if self.memory.asleep || !self.index.synced() && !facts.in_company {
+                let there = |vip: &Vip| observed.addresses.keys().any(|key| key.address == vip.virtual_cidr);
+                let (there, ended): (Vec<Vip>, Vec<Vip>) = facts.vips.drain(..).partition(there);
+                facts.vips = there;
+                let why = || ("CutOff", "its address ended, and others may have it by now".to_owned());
+                unusable.extend(ended.into_iter().map(|vip| (vip.name, why())));
+            }
             facts.excluded = errors(&self.memory.excluded);
             facts.closed = errors(&self.memory.closed);
             foreign &= !self.find_pods(&mut facts, &observed).await?;
@@ -70,12 +79,13 @@ impl Owner {
         self.memory.settled = true;
         self.announce_again(&facts, &plan, &observed, announced).await;
         self.watch_conflicts(&observed, facts.mask);
-        self.report(&plan, &unusable);
         if self.index.synced() {
+            self.report(&plan, &unusable);
             // Without its VIPs while it is cut off, so that a restart does not bring them back.
             self.state.save(&facts);
             self.say(&facts, &plan, &observed);
             self.ready.ready();
+            self.synced.cancel();
         }
         self.metrics.vips.set(i64::try_from(plan.desired.addresses.len()).unwrap_or(i64::MAX));
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -138,13 +148,15 @@ impl Owner {
     }
 
     fn log(&mut self, ops: &[Op], foreign: bool) {
-        let changes = ops.iter().filter(|op| !matches!(op, Op::Announce { .. })).count();
+        let quiet = |op: &&Op| matches!(op, Op::Announce { .. } | Op::RenewAddress(..));
+        let changes = ops.iter().filter(|op| !quiet(op)).count();
         for op in ops {
             match op {
                 Op::Nft(changes) => {
                     tracing::info!("nft, {} changes in one transaction", changes.len());
                     tracing::debug!("{op}");
                 }
+                Op::RenewAddress(..) => tracing::debug!("{op}"),
                 Op::PromoteSecondaries(_)
                 | Op::Forget(_)
                 | Op::AddAddress(..)
@@ -263,7 +275,11 @@ fn vip_of<'a>(op: &Op, facts: &'a Facts) -> Option<&'a str> {
         }
         Op::AddRoute(key, _) | Op::ReplaceRoute(key, _) | Op::DeleteRoute(key, _) => by_table(key.table),
         Op::AddRule(rule) | Op::DeleteRule(rule) => by_table(rule.table),
-        Op::PromoteSecondaries(_) | Op::Nft(_) | Op::Forget(_) | Op::Announce { .. } => None,
+        Op::PromoteSecondaries(_)
+        | Op::RenewAddress(..)
+        | Op::Nft(_)
+        | Op::Forget(_)
+        | Op::Announce { .. } => None,
     };
     vip.map(|vip| vip.name.as_str())
 }

@@ -50,7 +50,7 @@ impl Owner {
             }
         }
         // The pass succeeded without them, so everything of theirs is off the node.
-        let leaving = self.index.leaving().filter(|_| self.index.synced());
+        let leaving = self.index.leaving();
         for (vip, address) in leaving {
             let standing = Standing {
                 unprogrammed: Some((

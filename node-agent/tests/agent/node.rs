@@ -87,7 +87,7 @@ impl Place {
 
     /// Everything an agent may have put there.
     pub(crate) fn state(&self) -> String {
-        self.sh("ip rule show; ip route show table 20001; ip -4 addr show dev eth1; nft list ruleset")
+        self.sh("ip rule show; ip route show table 20001; ip -4 addr show dev eth1 | grep -v valid_lft; nft list ruleset")
     }
 
     pub(crate) fn has_vip(&self) -> bool {

@@ -28,6 +28,13 @@ const ICMP: u8 = 1;
 const TCP: u8 = 6;
 /// The type of an ICMP message that tells another router.
 const ICMP_REDIRECT: u8 = 5;
+/// `NFT_FIB_RESULT_ADDRTYPE` of `NFTA_FIB_F_SADDR`, and `RTN_LOCAL`.
+const FIB_TYPE: u32 = 3;
+const FIB_SOURCE: u32 = 1;
+const LOCAL: u32 = 2;
+/// `NFT_CMP_EQ` and `NFT_CMP_NEQ`.
+const EQUAL: u32 = 0;
+const UNEQUAL: u32 = 1;
 /// `NF_NAT_RANGE_PROTO_RANDOM_FULLY`
 const FULLY_RANDOM: u32 = 0x10;
 
@@ -98,6 +105,15 @@ pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
             lookup(writer, map, Some(VERDICT_REGISTER));
         }
         Rule::Always(verdict) => immediate(writer, verdict),
+        Rule::NotLocal(verdict) => {
+            expression(writer, "fib", |writer| {
+                writer.be32(1, FIRST);
+                writer.be32(2, FIB_TYPE);
+                writer.be32(3, FIB_SOURCE);
+            });
+            compare(writer, UNEQUAL, &LOCAL.to_ne_bytes());
+            immediate(writer, verdict);
+        }
         Rule::SetMark { keep, mark } => {
             load_meta(writer, META_MARK, FIRST);
             bitwise(writer, *keep, *mark);
@@ -168,10 +184,14 @@ fn protocol(writer: &mut Writer, family: Family) {
 
 /// Goes on only when the first register holds this byte.
 fn equal(writer: &mut Writer, byte: u8) {
+    compare(writer, EQUAL, &[byte]);
+}
+
+fn compare(writer: &mut Writer, how: u32, value: &[u8]) {
     expression(writer, "cmp", |writer| {
         writer.be32(1, FIRST);
-        writer.be32(2, 0);
-        writer.nest(3, |writer| writer.put(1, &[byte]));
+        writer.be32(2, how);
+        writer.nest(3, |writer| writer.put(1, value));
     });
 }
 
@@ -296,6 +316,7 @@ enum Held {
     Protocol,
     Transport,
     IcmpType,
+    SourceType,
     Mark,
     /// The mark with some bits kept and some set.
     Changed(u32, u32),
@@ -305,7 +326,8 @@ enum Held {
 
 /// Reads `NFTA_RULE_EXPRESSIONS` as one of our rules.
 pub(super) fn read_rule(expressions: Attributes<'_>) -> Rule {
-    let mut reader = Reader { held: BTreeMap::new(), family: None, icmp: None, tcp: false, in_set: None };
+    let mut reader =
+        Reader { held: BTreeMap::new(), family: None, icmp: None, tcp: false, away: false, in_set: None };
     let mut rule = None;
     for (_, expression) in expressions {
         let expression = Attributes(expression);
@@ -337,6 +359,8 @@ struct Reader {
     icmp: Option<bool>,
     /// Whether only TCP passes here.
     tcp: bool,
+    /// Whether only packets of others pass here.
+    away: bool,
     in_set: Option<(Selector, String)>,
 }
 
@@ -344,18 +368,10 @@ impl Reader {
     fn step(&mut self, name: &str, data: Attributes<'_>) -> Option<Step> {
         match name {
             "meta" => return self.meta(data),
-            "cmp" => {
-                let &[value] = data.nest(3)?.get(1)? else { return None };
-                (data.be32(2)? == 0).then_some(())?;
-                match (self.held.get(&word(data.be32(1)?))?, value) {
-                    (Held::Protocol, value) => {
-                        self.family = Some(FAMILIES.iter().find(|(_, layout)| value == layout.protocol)?.0);
-                    }
-                    (Held::Transport, ICMP) => self.icmp = Some(false),
-                    (Held::Transport, TCP) => self.tcp = true,
-                    (Held::IcmpType, ICMP_REDIRECT) if self.icmp.is_some() => self.icmp = Some(true),
-                    _ => return None,
-                }
+            "cmp" => self.compare(data)?,
+            "fib" => {
+                ((data.be32(2)?, data.be32(3)?) == (FIB_TYPE, FIB_SOURCE)).then_some(())?;
+                self.hold(data, Held::SourceType)?;
             }
             "payload" => {
                 let held = match (data.be32(2)?, data.be32(3)?, data.be32(4)?) {
@@ -383,18 +399,19 @@ impl Reader {
             "immediate" => {
                 let verdict = read_verdict(data.nest(2)?)?;
                 (!self.tcp).then_some(())?;
-                return Some(Step::Ended(match (self.in_set.take(), self.icmp) {
-                    (Some((selector, set)), None) => Rule::InSet(selector, set, verdict),
-                    (Some((Selector::Destination(Family::V4), set)), Some(true)) => {
+                return Some(Step::Ended(match (self.in_set.take(), self.icmp, self.away) {
+                    (Some((selector, set)), None, false) => Rule::InSet(selector, set, verdict),
+                    (Some((Selector::Destination(Family::V4), set)), Some(true), false) => {
                         Rule::Redirect(set, verdict)
                     }
-                    (None, None) => Rule::Always(verdict),
+                    (None, None, true) => Rule::NotLocal(verdict),
+                    (None, None, false) => Rule::Always(verdict),
                     _ => return None,
                 }));
             }
             "nat" => return self.nat(data),
             "reject" => {
-                let plain = self.in_set.is_none() && self.icmp.is_none();
+                let plain = self.in_set.is_none() && self.icmp.is_none() && !self.away;
                 let code = data.get(2).unwrap_or(&[0]);
                 return match (data.be32(1)?, code, self.tcp) {
                     (REJECT_RESET, _, true) if plain => Some(Step::Ended(Rule::Reset)),
@@ -405,6 +422,22 @@ impl Reader {
             _ => return None,
         }
         Some(Step::Going)
+    }
+
+    /// What a packet has to be to go on.
+    fn compare(&mut self, data: Attributes<'_>) -> Option<()> {
+        let value = data.nest(3)?.get(1)?;
+        match (self.held.get(&word(data.be32(1)?))?, data.be32(2)?, value) {
+            (Held::SourceType, UNEQUAL, value) if value == LOCAL.to_ne_bytes() => self.away = true,
+            (Held::Protocol, EQUAL, &[value]) => {
+                self.family = Some(FAMILIES.iter().find(|(_, layout)| value == layout.protocol)?.0);
+            }
+            (Held::Transport, EQUAL, &[ICMP]) => self.icmp = Some(false),
+            (Held::Transport, EQUAL, &[TCP]) => self.tcp = true,
+            (Held::IcmpType, EQUAL, &[ICMP_REDIRECT]) if self.icmp.is_some() => self.icmp = Some(true),
+            _ => return None,
+        }
+        Some(())
     }
 
     /// Which address of the header is read.
@@ -497,6 +530,7 @@ impl Reader {
             | Held::Protocol
             | Held::Transport
             | Held::IcmpType
+            | Held::SourceType
             | Held::Mark
             | Held::Changed(..) => None,
         }

@@ -31,7 +31,10 @@ async fn what_is_written_reads_back_as_the_same_structures() {
         assert!(routes.contains(line), "{routes}");
     }
     let addresses = node.scratch.sh("ip -4 addr show dev eth1");
-    assert!(addresses.contains("inet 203.0.113.10/24 scope global noprefixroute vip:1"), "{addresses}");
+    assert!(
+        addresses.contains("inet 203.0.113.10/24 scope global dynamic noprefixroute vip:1"),
+        "{addresses}"
+    );
     let table = node.scratch.sh("nft list table inet netwrangler");
     for line in [
         "203.0.113.10 . 10.9.0.0/16 : goto mark-00000001",
@@ -61,7 +64,7 @@ async fn both_families_read_back_as_they_were_written() {
         assert!(routes.contains(line), "{routes}");
     }
     let addresses = node.scratch.sh("ip -6 addr show dev eth1");
-    let line = "inet6 2001:db8:113::10/64 scope global nodad deprecated noprefixroute";
+    let line = "inet6 2001:db8:113::10/64 scope global nodad deprecated dynamic noprefixroute";
     assert!(addresses.contains(line), "{addresses}");
     // Back to one family, and the other alone.
     node.settle(&golden()).await;

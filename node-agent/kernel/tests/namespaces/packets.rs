@@ -12,6 +12,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use litek8s_kernel::Links;
+use litek8s_plan::Op;
 
 use crate::node::{Node, dual, golden, long_vip};
 use crate::scratch::Scratch;
@@ -222,4 +223,32 @@ async fn while_the_interface_is_down_egress_of_ipv6_is_refused_and_does_not_leav
         assert_eq!(error.raw_os_error(), Some(nix::errno::Errno::ENETUNREACH as i32), "{error}");
         node.settle(&dual()).await;
     }
+}
+
+#[tokio::test]
+async fn nothing_leaves_with_a_vip_whose_address_has_ended_until_it_is_back() {
+    let network = Network::new().await;
+    let node = &network.node;
+    let ways = ["10.9.0.1:0", "[2001:db8:9::1]:0"].map(|at| serve_at(&node.outside, at));
+    let sources = || ways.map(|to| connect(&network.pod, to).1);
+    node.settle(&dual()).await;
+    assert_eq!(sources(), ["203.0.113.10", "2001:db8:113::10"]);
+
+    // As the kernel ends them: of all that is a VIP's only the address goes.
+    node.scratch.sh("ip addr del 203.0.113.10/24 dev eth1; ip addr del 2001:db8:113::10/64 dev eth1");
+    node.outside.sh(
+        "nft 'add table inet seen; add chain inet seen pre { type filter hook prerouting priority 0; }; \
+         add rule inet seen pre ip saddr 203.0.113.10 counter; add rule inet seen pre ip6 saddr 2001:db8:113::10 counter'",
+    );
+    for to in ways {
+        let connect = || TcpStream::connect_timeout(&to, Duration::from_millis(1500)).map(drop);
+        let error = network.pod.netns.run(connect).unwrap().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    }
+    let seen = node.outside.sh("nft list table inet seen");
+    assert_eq!(seen.matches("packets 0").count(), 2, "{seen}");
+
+    let ops = node.settle(&dual()).await;
+    assert!(ops.iter().any(|op| matches!(op, Op::Announce { .. })), "{ops:?}");
+    assert_eq!(sources(), ["203.0.113.10", "2001:db8:113::10"]);
 }

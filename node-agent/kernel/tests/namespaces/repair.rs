@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use litek8s_kernel::Notice;
-use litek8s_plan::diff;
+use litek8s_plan::{Address, Family, Op, diff, parting};
 
 use crate::node::{Node, dual, golden, vip};
 
@@ -134,4 +134,31 @@ async fn all_vips_a_mask_has_room_for_are_programmed() {
     let vips: Vec<_> = (1..=127).map(|number| vip(number, &["10.9.0.0/16"])).collect();
     let work = node.settle(&vips);
     tokio::time::timeout(Duration::from_secs(60), work).await.expect("127 VIPs hang");
+}
+
+#[tokio::test]
+async fn the_kernel_ends_an_address_that_nobody_renews_and_keeps_one_that_is_renewed() {
+    let node = Node::new().await;
+    node.settle(&dual()).await;
+    let (desired, observed) = node.plan(&dual()).await;
+    // As an agent that lives does it, with less time.
+    let short: Vec<Op> = parting(&observed)
+        .into_iter()
+        .map(|op| {
+            let Op::RenewAddress(key, address) = op else { panic!("{op}") };
+            Op::RenewAddress(key, Address { seconds: 3, ..address })
+        })
+        .collect();
+    assert!(node.kernel.apply(&short).await.warnings.is_empty());
+    let kept = desired.addresses.iter().find(|(key, _)| key.family() == Family::V6).unwrap();
+    let renewal = Op::RenewAddress(kept.0.clone(), kept.1.clone());
+    assert!(node.kernel.apply(&[renewal]).await.warnings.is_empty());
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while !node.links.addresses("eth1").await.unwrap().iter().all(|net| net.addr().is_ipv6()) {
+        assert!(std::time::Instant::now() < deadline, "nothing ended");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(node.links.addresses("eth1").await.unwrap(), [kept.0.address]);
+    let (_, observed) = node.plan(&dual()).await;
+    assert!(observed.addresses[kept.0].seconds > 3, "{observed:?}");
 }

@@ -139,8 +139,10 @@ fn fixed_chains(mask: u32, families: &[Family]) -> BTreeMap<String, Chain> {
         let key = vec![Selector::MaskedMark(mask), Selector::OutputInterface];
         vec![Rule::Snat(family, key, names.snat_addresses.to_owned())]
     };
-    // A connection that has another source since before it was marked is dropped, not leaked.
-    let mut leaving = rules(&exits);
+    // A VIP whose address has ended is another node's by now. A connection that has another source since before it was
+    // marked is dropped, not leaked.
+    let mut leaving = vec![Rule::NotLocal(Verdict::Drop)];
+    leaving.extend(rules(&exits));
     leaving.push(Rule::Always(Verdict::Drop));
     let mut chains = vec![
         ("filter-prerouting", base(PREROUTING, rules(&prerouting))),

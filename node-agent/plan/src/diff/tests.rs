@@ -357,3 +357,32 @@ fn rules_of_others_that_look_at_our_bits_are_reported_and_never_changed() {
     let conflicts: Vec<u32> = state.mark_conflicts(facts.mask).iter().map(|rule| rule.priority).collect();
     assert_eq!(conflicts, [77]);
 }
+
+#[test]
+fn a_lifetime_is_renewed_in_time_and_only_in_company() {
+    let (mut facts, mut state) = golden();
+    facts.in_company = true;
+    let ops = |facts: &Facts, state: &Observed| -> Vec<String> {
+        diff(&compile(facts).desired, state).iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(ops(&facts, &state), Vec::<String>::new());
+    let first = state.addresses.values_mut().next().unwrap();
+    first.seconds = 44;
+    let renewal =
+        "ip addr change 203.0.113.10/24 dev eth1 label vip:1 valid_lft 60 preferred_lft 60 noprefixroute";
+    assert_eq!(ops(&facts, &state), [renewal]);
+    facts.in_company = false;
+    assert_eq!(ops(&facts, &state), Vec::<String>::new());
+}
+
+#[test]
+fn addresses_outlive_an_agent_that_ends_and_the_next_one_takes_them_over() {
+    let (mut facts, mut state) = golden();
+    facts.in_company = true;
+    let ops = super::parting(&state);
+    assert_eq!(ops.len(), 2);
+    ops.iter().for_each(|op| apply(&mut state, op));
+    assert!(state.addresses.values().all(|address| address.seconds == 600));
+    run(&mut state, &compile(&facts).desired, None);
+    assert!(state.addresses.values().all(|address| address.seconds == crate::LIFETIME));
+}

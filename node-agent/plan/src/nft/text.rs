@@ -68,6 +68,7 @@ impl fmt::Display for Rule {
             Self::SetMark { keep, mark } => {
                 write!(f, "meta mark set meta mark & {keep:#010x} | {mark:#010x}")
             }
+            Self::NotLocal(verdict) => write!(f, "fib saddr type != local {verdict}"),
             Self::Snat(family, key, map) => {
                 write!(f, "snat {} to {} map @{map} fully-random", family.nft_word(), joined(key))
             }

@@ -29,6 +29,10 @@ pub(super) fn apply(state: &mut Observed, op: &Op) {
         Op::AddAddress(key, address) => {
             assert!(state.addresses.insert(key.clone(), address.clone()).is_none(), "{op}: File exists");
         }
+        Op::RenewAddress(key, address) => {
+            let there = state.addresses.get_mut(key).expect("nothing to renew");
+            there.seconds = address.seconds;
+        }
         Op::DeleteAddress(key) => {
             let safe = key.family() == Family::V6 || state.interfaces[&key.interface].promote_secondaries;
             assert!(safe, "{op}: would take others along");
