@@ -10,7 +10,7 @@ export PATH="$PATH:/usr/sbin:/sbin"
 patience=300 # seconds from power on to the end
 # What the tests use; modules they need come along, and others are not loaded behind their backs.
 modules=(wireguard veth bridge br_netfilter tun nf_tables nf_conntrack nf_conntrack_netlink
-    nft_ct nft_chain_nat nft_nat nft_masq nft_reject_inet nft_objref)
+    nft_ct nft_chain_nat nft_nat nft_masq nft_reject_inet nft_fib_inet nft_objref)
 programs=(sh mount modprobe ip ping nft sysctl wg)
 vm=.tools/vm
 release=$(basename "$vm"/lib/modules/*)
