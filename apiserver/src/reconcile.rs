@@ -26,6 +26,7 @@ mod mirroring;
 mod placement;
 mod pod;
 mod read;
+mod record;
 mod related;
 mod replica_set;
 mod resource_quota;
@@ -37,14 +38,14 @@ mod stateful_set;
 mod subject;
 mod template;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
-use litek8s_store::View;
+use litek8s_store::{Object, View};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
@@ -53,6 +54,7 @@ use act::{Actor, Ending};
 use action::Failed;
 use agenda::Agenda;
 use facts::{Facts, decide};
+use record::Recorder;
 use subject::Subject;
 
 /// Subjects worked on side by side.
@@ -70,8 +72,13 @@ struct Round {
 /// Runs all controllers until `over`; every write is bound to `term`.
 pub(crate) async fn run(api: Arc<Api>, term: u64, over: CancellationToken) {
     let mut applied = api.replica.applied();
-    let mut controllers =
-        Controllers { api, term, agenda: Agenda::default(), rounds: FuturesUnordered::new() };
+    let mut controllers = Controllers {
+        api,
+        term,
+        agenda: Agenda::default(),
+        rounds: FuturesUnordered::new(),
+        recorder: Arc::default(),
+    };
     loop {
         applied.borrow_and_update();
         let more = controllers.begin();
@@ -94,6 +101,7 @@ struct Controllers {
     term: u64,
     agenda: Agenda,
     rounds: FuturesUnordered<BoxFuture<'static, Round>>,
+    recorder: Arc<Mutex<Recorder>>,
 }
 
 impl Controllers {
@@ -114,13 +122,17 @@ impl Controllers {
                 continue;
             }
             let object = view.get(&subject.key()).cloned();
-            let actor = Actor::new(self.api.clone(), self.term, &subject, object);
+            let actor = self.actor(&subject, object);
             self.rounds.push(Box::pin(async move {
                 let ending = actor.act(decision.actions).await;
                 Round { subject, again: decision.again, ending }
             }));
         }
         true
+    }
+
+    fn actor(&self, subject: &Subject, object: Option<Arc<Object>>) -> Actor {
+        Actor::new(self.api.clone(), self.term, subject, object, self.recorder.clone())
     }
 
     fn facts<'a>(
@@ -148,7 +160,7 @@ impl Controllers {
         let mut decision = decide(&facts, &subject);
         decision.actions.retain(action::Action::is_status);
         let object = view.get(&subject.key()).cloned();
-        let actor = Actor::new(self.api.clone(), self.term, &subject, object);
+        let actor = self.actor(&subject, object);
         self.rounds.push(Box::pin(async move {
             actor.act(decision.actions).await;
             Round { subject, again, ending: Ending::Again }

@@ -1,6 +1,6 @@
 //! Carrying out what was decided, through the API's own verbs and bound to the leader's term.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use litek8s_machinery::status::{Reason, Status};
@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Failed, Note};
 use super::kind::Kind;
+use super::read;
+use super::record::{Happening, Recorder};
 use super::subject::Subject;
 use crate::api::Api;
 use crate::endpoints::internal::Internal;
@@ -39,15 +41,22 @@ pub(super) struct Actor {
     term: u64,
     subject: Subject,
     object: Option<Arc<Object>>,
+    recorder: Arc<Mutex<Recorder>>,
 }
 
 impl Actor {
     /// The controller of `subject`, in this term.
-    pub(super) fn new(api: Arc<Api>, term: u64, subject: &Subject, object: Option<Arc<Object>>) -> Self {
+    pub(super) fn new(
+        api: Arc<Api>,
+        term: u64,
+        subject: &Subject,
+        object: Option<Arc<Object>>,
+        recorder: Arc<Mutex<Recorder>>,
+    ) -> Self {
         let account = subject.duty.account();
         let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED];
         let user = UserInfo::new(format!("system:serviceaccount:kube-system:{account}"), groups);
-        Self { api, user, term, subject: subject.clone(), object }
+        Self { api, user, term, subject: subject.clone(), object, recorder }
     }
 
     /// Carries out actions in their order. Creations begin with one and double while they succeed, so that a refusal is
@@ -142,28 +151,51 @@ impl Actor {
         Ending::Done
     }
 
-    /// Writes an Event about the subject; that nobody reads it is no reason to stop.
+    /// Writes an Event about the subject, or counts one more of it; that nobody reads it is no reason to stop.
     async fn event(&self, ty: &str, reason: &str, message: &str) {
         let (Some(about), Some(served)) = (&self.object, self.served(Kind::Event)) else { return };
-        let kind = self.subject.duty.kind();
+        let now = self.api.clock.now();
+        let happening =
+            Happening { account: self.subject.duty.account(), uid: &about.meta.uid, ty, reason, message };
+        let told = self.recorder.lock().unwrap_or_else(PoisonError::into_inner).correlate(&happening, now);
+        let Some(told) = told else { return };
         let namespace = if about.key.namespace.is_empty() { "default" } else { &*about.key.namespace };
-        let now = metadata::time(self.api.clock.now());
-        let account = self.subject.duty.account();
-        let (id, _) = uuid::Uuid::new_v4().as_u64_pair();
-        let event: Value = json!({
-            "metadata": {"namespace": namespace, "name": format!("{}.{id:016x}", about.key.name)},
+        let name = format!("{}.{:016x}", about.key.name, told.id);
+        let internal = Internal { api: &self.api, user: &self.user, manager: MANAGER, term: self.term };
+        let view = self.api.replica.view();
+        let known = view.get(&Kind::Event.key(namespace, &name)).and_then(|object| read::value(object));
+        let now = metadata::time(now);
+        let written = match known {
+            Some(mut event) => {
+                event["count"] = json!(event["count"].as_i64().unwrap_or(1) + 1);
+                event["lastTimestamp"] = json!(now);
+                event["message"] = json!(told.message);
+                internal.update(&served, "", event).await
+            }
+            None => {
+                let mut event = self.first_event(about, &happening, &now);
+                event["metadata"] = json!({"namespace": namespace, "name": name});
+                event["message"] = json!(told.message);
+                internal.create(&served, event).await.map(drop)
+            }
+        };
+        if let Err(status) = written {
+            tracing::debug!(message = status.message, "an event was not written");
+        }
+    }
+
+    /// An Event about something that was not told before, without a name.
+    fn first_event(&self, about: &Object, happening: &Happening<'_>, now: &str) -> Value {
+        let (kind, account) = (self.subject.duty.kind(), happening.account);
+        json!({
             "involvedObject": {
                 "apiVersion": kind.api_version(), "kind": kind.name(), "namespace": &*about.key.namespace,
                 "name": &*about.key.name, "uid": about.meta.uid, "resourceVersion": about.revision.to_string(),
             },
-            "type": ty, "reason": reason, "message": message, "count": 1,
+            "type": happening.ty, "reason": happening.reason, "count": 1,
             "firstTimestamp": now, "lastTimestamp": now,
             "source": {"component": account}, "reportingComponent": account,
-        });
-        let internal = Internal { api: &self.api, user: &self.user, manager: MANAGER, term: self.term };
-        if let Err(status) = internal.create(&served, event).await {
-            tracing::debug!(message = status.message, "an event was not written");
-        }
+        })
     }
 }
 
