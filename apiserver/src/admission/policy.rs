@@ -3,6 +3,7 @@
 pub(in crate::admission) mod binding;
 pub(in crate::admission) mod definition;
 pub(in crate::admission) mod params;
+mod type_check;
 mod verdict;
 
 use std::sync::Arc;

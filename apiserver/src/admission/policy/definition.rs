@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use super::super::expressions::{self, Condition, NAMES, NAMES_AND_PARAMS, compiling};
 use super::super::matching::Matching;
+use super::type_check;
 use crate::extensions::cel::Program;
 use crate::extensions::cel::dynamic::Variables;
+use crate::response::Failure;
 use crate::strategy::{Strategy, WriteContext};
 
 /// A ValidatingAdmissionPolicy.
@@ -164,6 +166,19 @@ impl Rules {
 pub(crate) struct Policies;
 
 impl Strategy for Policies {
+    fn prepare_create(&self, cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {
+        type_check::observe(cx, object, 1);
+        Ok(())
+    }
+
+    fn prepare_update(&self, cx: &WriteContext<'_>, object: &mut Value, old: &Value) -> Result<(), Failure> {
+        if cx.subresource.is_empty() && object["spec"] != old["spec"] {
+            let before = old["metadata"]["generation"].as_i64().unwrap_or(0);
+            type_check::observe(cx, object, before.max(0) + 1);
+        }
+        Ok(())
+    }
+
     fn validate(&self, _: &WriteContext<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let spec = &object["spec"];
         // What is stored may stay, also after the compiler became stricter.

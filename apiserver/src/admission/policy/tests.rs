@@ -192,3 +192,28 @@ async fn no_policy_stands_before_policies() {
     assert_eq!(server.delete(&format!("{BINDINGS}/bind"), Value::Null).await.code, 200);
     assert_eq!(server.map("a", json!({})).await.code, 201);
 }
+
+#[tokio::test]
+async fn the_status_names_fields_that_the_kinds_of_a_policy_do_not_have() {
+    let server = Server::start().await;
+    let rules = json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"],
+        "resources": ["deployments", "daemonsets"]}]);
+    let spec = json!({"matchConstraints": {"resourceRules": rules}, "validations": [
+        {"expression": "object.spec.replicas <= 5"},
+        {"expression": "object.spec.template.spec.containers.all(c, c.image != '' && !has(c.imagee))"},
+        {"expression": "object.metadata.name != request.name || object.kind == 'x'"},
+    ]});
+    let made = server.post(POLICIES, policy("typed", spec)).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+    let missing = |kind: &str, field: &str| format!("apps/v1, Kind={kind}: undefined field '{field}'");
+    let image = ["Deployment", "DaemonSet"].map(|kind| missing(kind, "imagee")).join("\n");
+    let warning = |at: usize, text: String| json!({"fieldRef": format!("spec.validations[{at}].expression"), "warning": text});
+    let told = json!([warning(0, missing("DaemonSet", "replicas")), warning(1, image)]);
+    let status = json!({"observedGeneration": 1, "typeChecking": {"expressionWarnings": told}});
+    assert_eq!(made.body["status"], status);
+    let better = json!({"spec": {"validations": [{"expression": "has(object.spec.template)"}]}});
+    let path = format!("{POLICIES}/typed");
+    let changed = server.patch(&path, "application/merge-patch+json", better).await;
+    assert_eq!(changed.body["metadata"]["generation"], 2, "{}", changed.text);
+    assert_eq!(changed.body["status"], json!({"observedGeneration": 2, "typeChecking": {}}));
+}

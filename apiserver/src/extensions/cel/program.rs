@@ -57,6 +57,24 @@ impl Program {
         Self::over_values(parse(text)?, names, variables, false)
     }
 
+    /// Says which field an expression names that its values do not have: `names` with the schema of their values, where
+    /// that is known. Rules about kinds are checked by this; what they compare is not.
+    pub(crate) fn undefined(
+        text: &str,
+        names: &[(&str, Option<&Schema>)],
+        variables: &BTreeMap<String, Program>,
+    ) -> Result<(), String> {
+        let mut check = Check {
+            root: names.iter().find_map(|(_, schema)| *schema),
+            bound: names.iter().map(|(name, schema)| ((*name).to_owned(), *schema)).collect(),
+            uses_old_self: false,
+            depth: 0,
+            variables: Some(variables),
+            literals: false,
+        };
+        check.expression(&parse(text)?, 0).map(drop)
+    }
+
     /// The same for an expression that makes a change, which may write `Object{…}` and `JSONPatch{…}`.
     pub(crate) fn compile_patch(
         text: &str,
