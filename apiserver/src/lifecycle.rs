@@ -14,6 +14,7 @@ mod garbage;
 mod namespace;
 mod namespace_defaults;
 mod removal;
+mod service_cidr;
 mod subject;
 
 use std::collections::BTreeSet;
@@ -89,6 +90,7 @@ impl Lifecycle {
                 view: &view,
                 table: &table,
                 ca: &self.api.ca,
+                service_cidrs: &self.api.service_cidrs,
                 now: self.api.clock.now(),
                 aggregated: aggregated.then_some(&contents),
             };

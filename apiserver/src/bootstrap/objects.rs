@@ -38,7 +38,7 @@ pub(super) fn service_cidr(api: &Api) -> Option<Wanted> {
         version: "v1",
         plural: "servicecidrs",
         object: json!({
-            "metadata": {"name": "kubernetes"},
+            "metadata": {"name": "kubernetes", "finalizers": [service_cidr::FINALIZER]},
             "spec": {"cidrs": cidrs},
             "status": service_cidr::ready(&metadata::time(api.clock.now())),
         }),

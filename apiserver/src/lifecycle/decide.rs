@@ -1,10 +1,11 @@
 //! From a subject to the commands it needs.
 
+use ipnet::IpNet;
 use jiff::Timestamp;
 use litek8s_store::{Command, View};
 
 use super::subject::Subject;
-use super::{address, definition, garbage, namespace, namespace_defaults};
+use super::{address, definition, garbage, namespace, namespace_defaults, service_cidr};
 use crate::aggregation::Contents;
 use crate::registry::Table;
 
@@ -14,6 +15,8 @@ pub(super) struct Facts<'a> {
     pub(super) table: &'a Table,
     /// The cluster's CA, PEM.
     pub(super) ca: &'a str,
+    /// The ranges of Services that no object takes away.
+    pub(super) service_cidrs: &'a [IpNet],
     pub(super) now: Timestamp,
     /// What aggregated servers have of namespaces that end; `None` when there are no such servers.
     pub(super) aggregated: Option<&'a Contents>,
@@ -29,6 +32,7 @@ pub(super) fn decide(facts: &Facts<'_>, subject: &Subject) -> Vec<Command> {
             commands
         }
         Subject::Definition(name) => definition::decide(facts, name),
+        Subject::ServiceCidr(name) => service_cidr::decide(facts, name),
         Subject::Address(ip) => address::decide(facts, ip),
         Subject::Leftovers(resource) => definition::leftovers(facts, resource),
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use litek8s_store::{Event, EventKind, GroupResource, Object, ObjectKey, View};
 
-use super::address;
 use super::garbage::{owner_key, waits_for_collector};
+use super::{address, service_cidr};
 use crate::registry::Table;
 
 /// One thing to decide about.
@@ -22,6 +22,8 @@ pub(super) enum Subject {
     Leftovers(GroupResource),
     /// A cluster address.
     Address(Arc<str>),
+    /// A range of cluster addresses that ends.
+    ServiceCidr(Arc<str>),
 }
 
 pub(super) fn is_namespace(key: &ObjectKey) -> bool {
@@ -55,6 +57,7 @@ pub(super) fn of_object(object: &Object, due: &mut BTreeSet<Subject>) {
         due.insert(Subject::Definition(object.key.name.clone()));
     }
     due.extend(address::of_object(object).map(Subject::Address));
+    due.extend(service_cidr::of_object(object).map(Subject::ServiceCidr));
 }
 
 /// What a change makes due.
@@ -65,6 +68,7 @@ pub(super) fn of_event(view: &View, table: &Table, event: &Event, due: &mut BTre
     }
     let before = event.previous.iter().map(|previous| &**previous).chain([&**object]);
     due.extend(before.flat_map(address::of_object).map(Subject::Address));
+    due.extend(service_cidr::of_event(view, event).map(Subject::ServiceCidr));
     of_home(view, event, due);
     // Objects that name this one as an owner: it is gone, or it waits for them.
     if event.kind == EventKind::Deleted || waits_for_collector(object) {

@@ -94,6 +94,7 @@ impl World {
                 view: &view,
                 table: &table,
                 ca: "CA",
+                service_cidrs: &[],
                 now: self.now,
                 aggregated: self.aggregated.as_ref(),
             };

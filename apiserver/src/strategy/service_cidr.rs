@@ -9,12 +9,19 @@ use super::{Strategy, WriteContext};
 use crate::endpoints::metadata;
 use crate::response::Failure;
 
+/// What keeps a range while Services need it.
+pub(crate) const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+
 /// The behaviour of ServiceCIDRs.
 pub(super) struct ServiceCidr;
 
 impl Strategy for ServiceCidr {
     fn prepare_create(&self, cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {
         object["status"] = ready(&metadata::time(cx.now));
+        let mut finalizers: Vec<String> =
+            metadata::finalizers(object).into_iter().filter(|f| *f != FINALIZER).map(str::to_owned).collect();
+        finalizers.push(FINALIZER.to_owned());
+        metadata::set(object, "finalizers", Some(Value::from(finalizers)));
         Ok(())
     }
 
@@ -47,7 +54,7 @@ pub(crate) fn ready(since: &str) -> Value {
 }
 
 /// All ranges that addresses are given out of: those of the command line first.
-pub(super) fn ranges(configured: &[IpNet], view: &View) -> Vec<IpNet> {
+pub(crate) fn ranges(configured: &[IpNet], view: &View) -> Vec<IpNet> {
     let mut all = configured.to_vec();
     for object in view.list(&GroupResource::new("networking.k8s.io", "servicecidrs"), None) {
         if object.meta.is_terminating() {
