@@ -48,6 +48,8 @@ pub struct Api {
     pub service_cidrs: Vec<IpNet>,
     /// Where pods get their addresses from, the preferred family first.
     pub cluster_cidrs: Vec<IpNet>,
+    /// The largest object that is stored, in bytes of JSON.
+    pub max_object: usize,
     /// Compiled policies and connections to webhooks.
     pub admission: Admission,
     /// API groups that others serve.

@@ -39,7 +39,7 @@ use crate::request::RequestContext;
 use crate::response::{self, BoxError, Failure, Offer, Output, Response};
 
 pub(crate) use create::random_name;
-pub(crate) use input::refine;
+pub(crate) use input::{from_yaml, refine};
 pub(crate) use reads::{newest, too_old};
 pub(crate) use selection::Selection;
 

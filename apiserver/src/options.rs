@@ -41,6 +41,10 @@ pub struct Options {
     /// The range that pods get their addresses from; may be given once for each family.
     #[arg(long, value_name = "CIDR", default_value = "10.42.0.0/16", value_delimiter = ',')]
     pub cluster_cidr: Vec<IpNet>,
+    /// The largest object that is stored, in bytes of JSON; kube-apiserver has 1.5 MiB from etcd.
+    #[arg(long, value_name = "BYTES", default_value_t = 1_572_864,
+        value_parser = clap::value_parser!(u32).range(65_536..=67_108_864))]
+    pub max_object_bytes: u32,
     /// How many reading requests are answered at a time; watches do not count.
     #[arg(long, value_name = "N", default_value_t = 400)]
     pub max_requests_inflight: usize,

@@ -64,19 +64,30 @@ impl UserInfo {
 #[derive(Debug, Clone, Default)]
 pub struct Warnings(Arc<Mutex<Vec<String>>>);
 
+/// Characters of all warnings of an answer, after which every one of them is cut, and of each that is cut. What does not
+/// fit then is left out, as by kube-apiserver: clients refuse long heads.
+const MAX_WARNINGS: (usize, usize) = (4 * 1024, 256);
+
 impl Warnings {
     /// Adds a warning once; the same text again is ignored.
     pub fn add(&self, text: impl Into<String>) {
         let text = text.into();
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !list.contains(&text) {
+        let (total, each) = MAX_WARNINGS;
+        let full = list.iter().map(|text| text.len().min(each)).sum::<usize>() >= total;
+        if !full && !list.contains(&text) {
             list.push(text);
         }
     }
 
-    /// Takes what was collected so far.
+    /// Takes what was collected so far, cut to what fits.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut list = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let (total, each) = MAX_WARNINGS;
+        if list.iter().map(|text| text.chars().count()).sum::<usize>() > total {
+            list.iter_mut().for_each(|text| *text = text.chars().take(each).collect());
+        }
+        list
     }
 }
 

@@ -16,7 +16,7 @@ use litek8s_machinery::status::Status;
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::endpoints::MAX_BODY;
+use crate::endpoints::{MAX_BODY, from_yaml};
 use crate::filters::failure;
 use crate::request::{RequestContext, RequestInfo, UserInfo};
 use crate::response::{self, BoxError, Offer, Output, Response};
@@ -136,7 +136,7 @@ fn read(headers: &HeaderMap, body: &Bytes, version: &str, kind: &str) -> Result<
         "" | "application/json" => {
             decode::from_json(body, &limits).map(|d| d.value).map_err(|e| e.to_string())
         }
-        "application/yaml" => decode::from_yaml(body, &limits).map(|d| d.value).map_err(|e| e.to_string()),
+        "application/yaml" => from_yaml(body, &limits).map(|d| d.value).map_err(|e| e.to_string()),
         "application/vnd.kubernetes.protobuf" => {
             decode::from_protobuf(body, &type_of).map_err(|e| e.to_string())
         }

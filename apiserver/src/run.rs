@@ -91,6 +91,7 @@ impl Server {
             ca: authority.pem().into(),
             service_cidrs: options.service_cidr.clone(),
             cluster_cidrs: options.cluster_cidr.clone(),
+            max_object: options.max_object_bytes as usize,
             admission: Admission::default(),
             aggregation: Aggregation::open(identities.directory(), std::time::SystemTime::now())?,
             metrics,

@@ -176,7 +176,8 @@ class Table:
             alias, go = go.split(".")
             home = self.packages.get(package.imports.get(alias, alias))
         if home and go in home.aliases and "+enum" in home.aliases[go][0]:
-            return [v for v in dict.fromkeys(home.constants.get(go, [])) if v and not re.search(r"[|\s]", v)]
+            # The empty value is one too where a constant says so, as for HostPathType.
+            return [v for v in dict.fromkeys(home.constants.get(go, [])) if not re.search(r"[|\s]", v)]
         return []
 
     def visit(self, name):

@@ -1,5 +1,6 @@
 //! Paths into an object and what is wrong there, in the words of kube-apiserver, which clients show and match.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -267,13 +268,9 @@ impl std::error::Error for FieldError {}
 
 /// All errors as one text: the text of a single one, or `[a, b]` of several, each distinct text once.
 pub fn aggregate(errors: &[FieldError]) -> String {
-    let mut texts: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        let text = error.to_string();
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
+    let mut seen = BTreeSet::new();
+    let texts: Vec<String> =
+        errors.iter().map(ToString::to_string).filter(|text| seen.insert(text.clone())).collect();
     match texts.as_slice() {
         [] => String::new(),
         [one] => one.clone(),

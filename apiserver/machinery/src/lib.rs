@@ -24,3 +24,6 @@ pub mod selector;
 pub mod apply;
 pub mod managed;
 pub mod patch;
+
+#[cfg(test)]
+mod hostile;

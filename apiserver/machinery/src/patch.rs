@@ -17,6 +17,8 @@ use crate::status::{Reason, Status};
 pub const MAX_OPERATIONS: usize = 10_000;
 /// Bytes that all `copy` operations of one JSON patch may add.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+/// Steps that the operations of one JSON patch may take together: values that they move and elements that make room.
+pub const MAX_STEPS: usize = 20_000_000;
 /// Deepest nesting of a patched object.
 pub const MAX_DEPTH: usize = 100;
 
@@ -60,17 +62,22 @@ fn status(error: PatchError) -> Status {
 
 /// Nesting of a value: 0 for a scalar.
 fn depth(value: &Value) -> usize {
-    let mut deepest = 0;
+    measure(value).0
+}
+
+/// Nesting of a value, and how many values it is made of.
+fn measure(value: &Value) -> (usize, usize) {
+    let (mut deepest, mut count) = (0, 0);
     let mut open = vec![(value, 0)];
     while let Some((value, level)) = open.pop() {
-        deepest = deepest.max(level);
+        (deepest, count) = (deepest.max(level), count + 1);
         if let Value::Object(fields) = value {
             open.extend(fields.values().map(|v| (v, level + 1)));
         } else if let Value::Array(items) = value {
             open.extend(items.iter().map(|v| (v, level + 1)));
         }
     }
-    deepest
+    (deepest, count)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub fn nanos(text: &str) -> Option<i128> {
     let digits = number.trim_start_matches(['+', '-']);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let scale = exponent + 9 - i32::try_from(fraction.len()).ok()?;
+    let scale = exponent.saturating_add(9).saturating_sub(i32::try_from(fraction.len()).ok()?);
     let scaled = mantissa.checked_mul(factor)?;
     let power = 10_i128.checked_pow(scale.unsigned_abs());
     let amount = match (scale >= 0, power) {

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use crate::field::{self, FieldError, quote};
 use crate::gvk::{GroupKind, GroupResource};
 
+/// The most causes that the Status of an invalid object lists.
+const MAX_CAUSES: usize = 100;
+
 /// Why a request failed, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the reason string of meta/v1 of the same name")]
@@ -183,14 +186,19 @@ impl Status {
 
     /// 422: the object breaks rules; `name` may be empty.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
-        let texts = field::aggregate(errors);
+        // Everybody can read a hundred; nobody a hundred thousand.
+        let shown = errors.get(..MAX_CAUSES).unwrap_or(errors);
+        let mut texts = field::aggregate(shown);
+        if shown.len() < errors.len() {
+            texts.push_str(" and more");
+        }
         let message = if texts.is_empty() {
             format!("{kind} {} is invalid", quote(name))
         } else {
             format!("{kind} {} is invalid: {texts}", quote(name))
         };
-        let mut causes: Vec<Cause> = Vec::with_capacity(errors.len());
-        for error in errors {
+        let mut causes: Vec<Cause> = Vec::with_capacity(shown.len());
+        for error in shown {
             let reason = error.kind.reason().to_owned();
             let cause = Cause { reason, message: error.body(), field: error.path.clone() };
             // Two rules may say the same of one field.

@@ -23,6 +23,14 @@ pub use name::{
     is_dns_label, is_dns_subdomain, is_dns1035_label, label_value_errors, name_errors, qualified_name_errors,
 };
 
+/// How many errors of one object are looked for: who has more of them mends these first.
+pub const MAX_ERRORS: usize = 1000;
+
+/// Whether there are enough errors to stop looking. What one rule finds at one place may exceed the limit.
+fn full(errors: &[FieldError]) -> bool {
+    errors.len() >= MAX_ERRORS
+}
+
 /// Everything a schema says of a value: types, required fields, limits, formats, unique lists. Rules in CEL are not
 /// evaluated here.
 pub fn structural(schema: &Schema, value: &Value, path: &Path<'_>) -> Vec<FieldError> {
@@ -69,6 +77,9 @@ fn keep_names(meta: &mut Value) {
 
 /// Fields of a built-in type with a closed set of values. The status is the writer's word and not checked.
 fn enums(schema: &Schema, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if full(errors) {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {

@@ -5,7 +5,7 @@ use litek8s_machinery::decode;
 use litek8s_machinery::resource::type_of;
 use serde_json::Value;
 
-use crate::endpoints::MAX_BODY;
+use crate::endpoints::{MAX_BODY, from_yaml};
 
 /// The value of a body in any of the API's encodings; `None` when it is none or cannot be read.
 pub(super) fn read(content_type: &str, body: &[u8]) -> Option<Value> {
@@ -17,7 +17,7 @@ pub(super) fn read(content_type: &str, body: &[u8]) -> Option<Value> {
         }
         "application/yaml" | "application/apply-patch+yaml" => {
             let limits = decode::Limits { bytes: MAX_BODY, ..decode::Limits::default() };
-            decode::from_yaml(body, &limits).ok().map(|decoded| decoded.value)
+            from_yaml(body, &limits).ok().map(|decoded| decoded.value)
         }
         _ => serde_json::from_slice(body).ok(),
     }

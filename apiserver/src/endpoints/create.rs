@@ -59,13 +59,16 @@ pub(crate) async fn create_object(
         let now = call.api.replica.view();
         let charges = admission::quota::charge(&now, &call.served, call.namespace(), &new, None)?;
         if writing.options.dry_run {
+            writing.check_size(new.to_string().len(), 0)?;
             return match view.get(&key) {
                 Some(_) => Err(taken(call, &view, &key, generated)),
                 None => Ok(Written::Shown { value: new, created: true }),
             };
         }
         let claims = call.served.strategy.claims(&new);
-        let command = Command::Create { key: key.clone(), object: call.served.stored(&mut new)?, claims };
+        let stored = call.served.stored(&mut new)?;
+        writing.check_size(stored.len(), 0)?;
+        let command = Command::Create { key: key.clone(), object: stored, claims };
         match writing.propose_charged(charges, command).await? {
             Outcome::Rejected(Rejection::AlreadyExists) => {
                 names_left = names_left.saturating_sub(1);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use litek8s_machinery::decode::{Decoded, Limits, strict_texts};
+use litek8s_machinery::decode::{DecodeError, Decoded, Limits, strict_texts};
 use litek8s_machinery::field::FieldError;
 use litek8s_machinery::gvk::{GroupKind, GroupVersion};
 use litek8s_machinery::resource::{Resource, type_of};
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::options::FieldValidation;
 use super::{Call, MAX_BODY};
+use crate::extensions::cel::on_large_stack;
 use crate::response::Failure;
 
 /// How a body is written.
@@ -60,12 +61,23 @@ pub(crate) fn raw(coding: Coding, body: &Bytes) -> Result<Raw, String> {
     let limits = Limits { bytes: MAX_BODY, ..Limits::default() };
     let decoded = match coding {
         Coding::Json => decode::from_json(body, &limits),
-        Coding::Yaml => decode::from_yaml(body, &limits),
+        Coding::Yaml => from_yaml(body, &limits),
         Coding::Protobuf => {
             decode::from_protobuf(body, &type_of).map(|value| Decoded { value, duplicate_keys: Vec::new() })
         }
     };
     decoded.map(|d| Raw { value: d.value, duplicates: d.duplicate_keys }).map_err(|e| e.to_string())
+}
+
+/// Reads YAML: its reader takes some 20 KiB of stack for a level, so that a hundred levels need a thread of their own.
+pub(crate) fn from_yaml(body: &[u8], limits: &Limits) -> Result<Decoded, DecodeError> {
+    on_large_stack(|| decode::from_yaml(body, limits))
+        .unwrap_or_else(|| Err(DecodeError::Malformed("the YAML cannot be read".to_owned())))
+}
+
+/// The first key that stands twice in YAML; see [`from_yaml`].
+pub(super) fn yaml_duplicate(body: &[u8]) -> Option<String> {
+    on_large_stack(|| decode::yaml_duplicate(body, &Limits::default())).flatten()
 }
 
 /// The object in a create or update body, pruned and with defaults.

@@ -1,5 +1,7 @@
 //! Reading and writing `metadata` of an object held as JSON; never validates it.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -66,15 +68,11 @@ pub(crate) fn bump_generation(object: &mut Value) {
 /// Owner references that say the same twice are said once, with a warning.
 pub(crate) fn drop_duplicate_owners(object: &mut Value, warnings: &crate::request::Warnings) {
     let Some(list) = field(object, "ownerReferences").and_then(Value::as_array) else { return };
-    let mut kept: Vec<Value> = Vec::with_capacity(list.len());
-    let mut duplicates = Vec::new();
-    for owner in list {
-        if kept.contains(owner) {
-            duplicates.push(owner["uid"].as_str().unwrap_or_default().to_owned());
-        } else {
-            kept.push(owner.clone());
-        }
-    }
+    let mut seen = BTreeSet::new();
+    let (kept, repeated): (Vec<&Value>, Vec<&Value>) =
+        list.iter().partition(|owner| seen.insert(owner.to_string()));
+    let kept: Vec<Value> = kept.into_iter().cloned().collect();
+    let duplicates: Vec<&str> = repeated.iter().filter_map(|owner| owner["uid"].as_str()).collect();
     if duplicates.is_empty() {
         return;
     }

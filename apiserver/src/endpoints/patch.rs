@@ -1,7 +1,7 @@
 //! `PATCH`: JSON patch, merge patch, strategic merge patch and server-side apply, as changes of the stored object.
 
 use bytes::Bytes;
-use litek8s_machinery::decode::{self, Limits, strict_texts};
+use litek8s_machinery::decode::strict_texts;
 use litek8s_machinery::status::Status;
 use litek8s_machinery::{apply, patch as machinery};
 use serde_json::Value;
@@ -127,9 +127,7 @@ fn read(kind: Kind, body: &Bytes, validation: FieldValidation) -> Result<Patch, 
         (Kind::Json, Value::Array(_)) | (Kind::Merge | Kind::Strategic | Kind::Apply, Value::Object(_)) => {}
         _ => return Err(Status::bad_request("error decoding patch: the body has the wrong JSON type")),
     }
-    let line = (kind == Kind::Apply && !duplicates.is_empty())
-        .then(|| decode::yaml_duplicate(body, &Limits::default()))
-        .flatten();
+    let line = (kind == Kind::Apply && !duplicates.is_empty()).then(|| input::yaml_duplicate(body)).flatten();
     let mut problems = line.map_or_else(|| strict_texts(&[], &duplicates), |line| vec![line]);
     if validation == FieldValidation::Ignore {
         problems.clear();

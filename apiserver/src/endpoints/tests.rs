@@ -4,6 +4,7 @@ mod apply;
 mod custom;
 mod deletes;
 mod documents;
+mod limits;
 mod lists;
 mod watches;
 mod writes;
@@ -61,6 +62,7 @@ impl Server {
             ca: Arc::from(""),
             service_cidrs: vec!["10.43.0.0/16".parse().unwrap()],
             cluster_cidrs: vec!["10.42.0.0/16".parse().unwrap()],
+            max_object: 1_572_864,
             admission: crate::admission::Admission::default(),
             aggregation: crate::aggregation::Aggregation::open(dir.path(), std::time::SystemTime::now())
                 .unwrap(),

@@ -127,6 +127,7 @@ async fn once(
         Vec::new()
     };
     if writing.options.dry_run {
+        writing.check_size(new.to_string().len(), current.json.len())?;
         return Ok(Some(Written::Shown { value: new, created: false }));
     }
     let key = current.key.clone();
@@ -134,7 +135,9 @@ async fn once(
         Command::Delete { key, precondition }
     } else {
         let claims = served.strategy.claims(&new);
-        Command::Update { key, object: served.stored(&mut new)?, precondition, claims }
+        let object = served.stored(&mut new)?;
+        writing.check_size(object.len(), current.json.len())?;
+        Command::Update { key, object, precondition, claims }
     };
     match writing.propose_charged(charges, command).await? {
         Outcome::Rejected(

@@ -128,7 +128,9 @@ impl<'a> Writing<'a> {
     ) -> Result<(), Failure> {
         let served = &self.call.served;
         let mut errors = validate::object(&served.resource, object, old);
-        if let Some(old) = old.filter(|_| served.resource.custom) {
+        // Of more errors than are looked for nobody knows whether all of them are old.
+        let all_known = errors.len() < validate::MAX_ERRORS;
+        if let Some(old) = old.filter(|_| served.resource.custom && all_known) {
             let schema = served.resource.schema.get();
             errors.retain(|error| !ratchet::is_old(schema, error, object, old));
         }
@@ -166,6 +168,17 @@ impl<'a> Writing<'a> {
             | Outcome::Deleted(_)
             | Outcome::Rejected(_)) => Ok(other),
         }
+    }
+
+    /// 413 when so many bytes are more than an object may have; one that is larger already may shrink.
+    pub(crate) fn check_size(&self, bytes: usize, before: usize) -> Result<(), Failure> {
+        let limit = self.call.api.max_object;
+        if bytes <= limit || bytes < before {
+            return Ok(());
+        }
+        Err(Status::request_entity_too_large(format!(
+            "the object would have {bytes} bytes, limit is {limit}"
+        )))
     }
 
     /// Tells the strategy about a stored change.

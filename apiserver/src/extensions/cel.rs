@@ -88,9 +88,10 @@ impl Rules {
     }
 }
 
+/// Does something that recurses deeper than the threads of the runtime have room for.
 pub(crate) fn on_large_stack<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("cel".to_owned()).stack_size(LARGE_STACK);
+        let thread = std::thread::Builder::new().name("deep".to_owned()).stack_size(LARGE_STACK);
         thread.spawn_scoped(scope, act).ok()?.join().ok()
     })
 }

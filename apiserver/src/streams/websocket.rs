@@ -211,6 +211,22 @@ mod tests {
         assert_eq!(Coding::Binary.decode(Message::binary(Vec::new())), None);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn messages_of_any_bytes_are_pieces_or_nothing(
+            bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40), text in ".{0,20}",
+        ) {
+            for coding in [Coding::Binary, Coding::Base64] {
+                for message in [Message::binary(bytes.clone()), Message::text(text.clone())] {
+                    if let Some((channel, data)) = coding.decode(message) {
+                        let back = coding.decode(coding.encode(&Frame { channel, data: data.clone() }));
+                        proptest::prop_assert_eq!(back, Some((channel, data)));
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_servers_preference_decides_and_a_stranger_is_told() {
         let mut headers = HeaderMap::new();

@@ -6,7 +6,10 @@ use super::scalars;
 use crate::field::Path;
 use crate::schema::{Property, Schema, SchemaRef, Type, Zero};
 
-/// The paths of all fields that the schema does not know, in order.
+/// Unknown fields beyond this many are not listed, as kube-apiserver has it.
+const MAX_UNKNOWN: usize = 100;
+
+/// The paths of the first fields that the schema does not know, in order.
 pub fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
     let mut out = Vec::new();
     unknown(schema, value, &Path::root(), &mut out);
@@ -14,6 +17,9 @@ pub fn unknown_fields(schema: &Schema, value: &Value) -> Vec<String> {
 }
 
 fn unknown(schema: &Schema, value: &Value, path: &Path<'_>, out: &mut Vec<String>) {
+    if out.len() >= MAX_UNKNOWN {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -21,7 +27,8 @@ fn unknown(schema: &Schema, value: &Value, path: &Path<'_>, out: &mut Vec<String
                 match known(schema, name) {
                     Known::As(schema) => unknown(schema, value, &here, out),
                     Known::Kept => {}
-                    Known::Not => out.push(here.to_string()),
+                    Known::Not if out.len() < MAX_UNKNOWN => out.push(here.to_string()),
+                    Known::Not => return,
                 }
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! The order is the patch's; items that only the server knows keep their places between, by their order before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -133,6 +133,7 @@ fn split_directives(
     key: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
     let mut changes = Vec::new();
+    let mut deleted = BTreeSet::new();
     let mut replaces = false;
     for item in patch {
         let Value::Object(fields) = &item else { continue };
@@ -140,7 +141,7 @@ fn split_directives(
             None => changes.push(item),
             Some(Some("delete")) => {
                 let value = fields.get(key).ok_or_else(|| no_merge_key(fields, key))?;
-                original.retain(|o| o.get(key) != Some(value));
+                deleted.insert(value.to_string());
             }
             Some(Some("replace")) => replaces = true,
             Some(Some("merge")) => {
@@ -154,7 +155,13 @@ fn split_directives(
             }
         }
     }
-    Ok(if replaces { (changes, Vec::new()) } else { (original, changes) })
+    if replaces {
+        return Ok((changes, Vec::new()));
+    }
+    if !deleted.is_empty() {
+        original.retain(|item| item.get(key).is_none_or(|value| !deleted.contains(&value.to_string())));
+    }
+    Ok((original, changes))
 }
 
 /// Puts `items` into the order of the patch, the others between by their order before.

@@ -1,6 +1,8 @@
 //! Strategic merge patch: merging maps, and the directives `$patch`, `$retainKeys`, `$deleteFromPrimitiveList/…` and
 //! `$setElementOrder/…`. Lists are in `list`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::list::{self, Order};
@@ -116,7 +118,8 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), PatchErr
     let Some(directive) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let malformed = || PatchError::Malformed("invalid patch format of retainKeys".to_owned());
     let Value::Array(names) = directive else { return Err(malformed()) };
-    let retained = |name: &str| names.iter().any(|n| n.as_str() == Some(name));
+    let names: BTreeSet<&str> = names.iter().filter_map(Value::as_str).collect();
+    let retained = |name: &str| names.contains(name);
     let foreign = patch.iter().any(|(name, value)| {
         !value.is_null() && !name.starts_with(DELETE_FROM) && !name.starts_with(SET_ORDER) && !retained(name)
     });

@@ -1,13 +1,18 @@
 //! Types, required fields and limits of a schema, with the words of kube-openapi.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Number, Value};
 
-use super::format;
+use super::{format, full};
 use crate::field::{FieldError, Path};
 use crate::schema::{Constraints, Schema, SchemaRef, Type};
 
 /// Appends everything that is wrong.
 pub(super) fn check(schema: &Schema, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if full(errors) {
+        return;
+    }
     if value.is_null() && schema.nullable {
         return;
     }
@@ -190,8 +195,8 @@ fn arrays(limits: &Constraints, items: &[Value], path: &Path<'_>, errors: &mut V
         errors.push(FieldError::too_many(path, items.len(), usize::try_from(max).unwrap_or(0)));
     }
     if limits.unique_items {
-        let twice = items.iter().enumerate().any(|(at, item)| items[..at].contains(item));
-        if twice {
+        let mut seen = BTreeSet::new();
+        if !items.iter().all(|item| seen.insert(item.to_string())) {
             let detail = format!("{} in body shouldn't contain duplicates", dotted(path));
             errors.push(FieldError::invalid(path, "", detail));
         }

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::full;
 use crate::field::{FieldError, Path};
 use crate::schema::{ListType, Schema};
 
 /// Appends a duplicate for each value that stands more than once.
 pub(super) fn check(schema: &Schema, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if full(errors) {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -53,7 +57,7 @@ fn unique(values: impl Iterator<Item = Value>, path: &Path<'_>, errors: &mut Vec
     for (at, value) in values.enumerate() {
         let times = seen.entry(value.to_string()).or_default();
         *times += 1;
-        if *times == 2 {
+        if *times == 2 && !full(errors) {
             errors.push(FieldError::duplicate(path.index(at), value));
         }
     }

@@ -1,5 +1,7 @@
 //! The rules of an object's metadata, at creation and at update.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::name::{label_value_errors, name_errors, qualified_name_errors};
@@ -163,11 +165,11 @@ pub fn object_meta_update(new: &Value, old: &Value, rules: &MetaRules) -> Vec<Fi
         let list = |object: &Value| {
             field(object, "finalizers").and_then(|list| list.as_array().cloned()).unwrap_or_default()
         };
-        let before = list(old);
-        let added: Vec<Value> = list(new).into_iter().filter(|one| !before.contains(one)).collect();
-        if !added.is_empty() {
-            let texts: Vec<&str> = added.iter().filter_map(Value::as_str).collect();
-            let quoted: Vec<String> = texts.iter().map(|text| crate::field::quote(text)).collect();
+        let (before, after) = (list(old), list(new));
+        let before: BTreeSet<&str> = before.iter().filter_map(Value::as_str).collect();
+        let added = after.iter().filter_map(Value::as_str).filter(|name| !before.contains(name));
+        let quoted: Vec<String> = added.map(crate::field::quote).collect();
+        if !quoted.is_empty() {
             let detail = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
                 quoted.join(", ")

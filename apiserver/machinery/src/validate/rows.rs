@@ -1,10 +1,11 @@
 //! Reads and applies the rows of `types/validations.txt`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use super::full;
 use super::meta::{self, IMMUTABLE};
 use super::name::name_errors;
 use super::special;
@@ -33,6 +34,9 @@ pub(super) fn check(
 }
 
 fn walk(schema: &Schema, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if full(errors) {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -233,7 +237,10 @@ impl Rule {
             }
             (Self::Min(low), Some(value)) => {
                 if value.as_i64().is_some_and(|number| number < *low) {
-                    let detail = format!("must be greater than or equal to {low}");
+                    let detail = match low {
+                        0 => "must be greater than or equal to 0".to_owned(),
+                        low => format!("must be greater than {}", low - 1),
+                    };
                     errors.push(FieldError::invalid(path, value.clone(), detail));
                 }
             }
@@ -276,13 +283,14 @@ fn one_of(names: &[&'static str], value: &Value, path: &Path<'_>, errors: &mut V
 
 fn unique(keys: &[&'static str], list: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let items = list.as_array().map_or(&[][..], Vec::as_slice);
-    let key = |item: &Value| -> Vec<Value> {
-        keys.iter().map(|key| item.get(*key).cloned().unwrap_or_default()).collect()
-    };
+    let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
-        let this = key(item);
-        if this.iter().all(Value::is_null) || !items[..at].iter().any(|other| key(other) == this) {
+        let this: Vec<Value> = keys.iter().map(|key| item.get(*key).cloned().unwrap_or_default()).collect();
+        if this.iter().all(Value::is_null) || seen.insert(Value::from(this.clone()).to_string()) {
             continue;
+        }
+        if full(errors) {
+            return;
         }
         let here = path.index(at);
         match (keys, this.as_slice()) {

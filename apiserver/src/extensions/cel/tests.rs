@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use litek8s_machinery::schema::{ListType, Property, Rule, Schema, SchemaRef, Type};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::Rules;
@@ -73,6 +74,97 @@ fn replicas(rule: Value) -> Rules {
     spec(
         json!({"type": "object", "properties": {"min": integer, "max": integer, "replicas": integer}, "rules": [rule]}),
     )
+}
+
+/// Texts made of what means something in a rule.
+fn any_expression() -> impl Strategy<Value = String> {
+    let token = prop::sample::select(vec![
+        "self",
+        "self.min",
+        "oldSelf",
+        "self.list",
+        "x",
+        "1",
+        "-1",
+        "0u",
+        "1.5",
+        "9223372036854775807",
+        "'a'",
+        "\"\\x41\"",
+        "b'a'",
+        "null",
+        "true",
+        "has(self.min)",
+        "size(self.list)",
+        "self.list.all(x, x > 1)",
+        "self.list.map(x, x)",
+        "self.list.exists(x,",
+        "int(",
+        "string(",
+        "duration('1h')",
+        "timestamp(",
+        "quantity('1Gi')",
+        "url(",
+        "ip('::1')",
+        "cidr(",
+        "semver(",
+        "format.named('uri')",
+        ".matches('(a+)+')",
+        ".split(',')",
+        ".substring(1)",
+        ".format([1])",
+        "optional.of(1)",
+        "[",
+        "]",
+        "{",
+        "}",
+        "(",
+        ")",
+        ",",
+        ":",
+        " in ",
+        " + ",
+        " - ",
+        " * ",
+        " / ",
+        " % ",
+        " == ",
+        " < ",
+        " && ",
+        " || ",
+        "!",
+        " ? ",
+        ".",
+        "?",
+        "cel.bind(",
+    ]);
+    prop::collection::vec(token, 1..9).prop_map(|tokens| tokens.concat())
+}
+
+proptest! {
+    #[test]
+    fn rules_of_any_text_are_refused_or_judge(text in any_expression(), min in any::<i64>(), list in any::<Vec<u8>>()) {
+        let integer = json!({"type": "integer"});
+        let fields = json!({"min": integer, "list": {"type": "array", "items": integer}});
+        let rule = json!({"type": "object", "properties": fields, "rules": [{"rule": text}]});
+        if let Ok(rules) = compile(json!({"type": "object", "properties": {"spec": rule}})) {
+            let object = json!({"spec": {"min": min, "list": list}});
+            says(&rules, object.clone(), Some(object.clone()));
+            says(&rules, object, None);
+        }
+    }
+}
+
+#[test]
+fn a_rule_is_as_long_and_as_deep_as_the_limits_and_no_more() {
+    let rule = |text: String| compile(json!({"type": "object", "rules": [{"rule": text}]})).map(drop);
+    let long = |length: usize| format!("'{}' != ''", "x".repeat(length - "'' != ''".len()));
+    assert_eq!(rule(long(16 * 1024)), Ok(()));
+    assert!(rule(long(16 * 1024 + 1)).unwrap_err().contains("longer than 16384 bytes"));
+    let deep = |levels: usize| format!("{}true{}", "!(".repeat(levels), ")".repeat(levels));
+    assert_eq!(rule(deep(20)), Ok(()));
+    assert!(rule(deep(70)).is_err());
+    assert!(rule(deep(5000)).is_err());
 }
 
 #[test]

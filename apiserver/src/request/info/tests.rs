@@ -6,6 +6,21 @@ fn parse(method: &str, url: &str) -> RequestInfo {
     RequestInfo::parse(&method.parse().unwrap(), &url.parse().unwrap()).unwrap()
 }
 
+proptest::proptest! {
+    #[test]
+    fn addresses_of_any_text_are_taken_apart_or_refused(
+        path in "(/(api|apis|v1|apps|namespaces|watch|proxy|status|%2[0-9a-fg]|%[0-9a-f]{2}|[a-z.]{0,5})?){0,9}",
+        query in "([a-zA-Z]{0,4}=?[%0-9a-f+&;]{0,8}){0,4}",
+    ) {
+        let Ok(uri) = format!("https://host{path}?{query}").parse::<Uri>() else { return Ok(()) };
+        for method in [Method::GET, Method::POST, Method::DELETE, Method::PATCH] {
+            if let Ok(info) = RequestInfo::parse(&method, &uri) {
+                proptest::prop_assert!(!info.verb.is_empty());
+            }
+        }
+    }
+}
+
 #[test]
 fn resource_paths_are_taken_apart() {
     // method, url, verb, prefix, group, version, namespace, resource, subresource, name

@@ -162,6 +162,47 @@ mod tests {
         assert_eq!(reader.next().await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn frames_of_any_bytes_end_and_hold_no_more_than_was_sent(
+            whole in proptest::collection::vec(
+                (0_u16..10, 0_u32..4, proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)), 0..6),
+            cut in 0_usize..200,
+            wound in proptest::option::of((0_usize..200, proptest::prelude::any::<u8>())),
+        ) {
+            let frames = whole.iter().map(|(kind, id, body)| match kind {
+                0 => data(*id, body, false),
+                1 => data(*id, body, true),
+                kind => control(*kind, body),
+            });
+            let mut sent: Vec<u8> = frames.flatten().collect();
+            sent.truncate(sent.len().max(cut) - cut);
+            if let Some((at, byte)) = wound && let Some(place) = sent.get_mut(at) {
+                *place = byte;
+            }
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let mut reader = Reader::new(sent.as_slice());
+                let mut received = 0;
+                while let Ok(incoming) = reader.next().await {
+                    if let Incoming::Data { bytes, .. } = incoming {
+                        received += bytes.len();
+                    }
+                }
+                assert!(received <= sent.len());
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_control_frame_is_as_long_as_the_limit_and_no_longer() {
+        let sent = [control(9, &vec![0; MAX_CONTROL]), ping(7)].concat();
+        let ends = Reader::new(sent.as_slice()).next().await;
+        assert_eq!(ends.unwrap(), Incoming::Ping { id: 7 });
+        let error = Reader::new(control(9, &vec![0; MAX_CONTROL + 1]).as_ref()).next().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
     #[tokio::test]
     async fn other_protocols_and_broken_frames_are_refused() {
         let cut = control(SYN_STREAM, &[0; 3]);

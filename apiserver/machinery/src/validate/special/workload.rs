@@ -1,12 +1,12 @@
 //! Checks of pods and of what makes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::field::{FieldError, Path};
 use crate::selector::LabelSelector;
-use crate::validate::is_dns_label;
+use crate::validate::{full, is_dns_label};
 
 pub(super) fn selects_template(spec: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let Some(selector) = spec.get("selector") else {
@@ -78,21 +78,23 @@ pub(super) fn environment_name(value: &Value, path: &Path<'_>, errors: &mut Vec<
     }
 }
 
+fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 pub(super) fn mounts(spec: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let list =
-        |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let name = |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or("").to_owned();
-    let volumes: Vec<String> = list(spec, "volumes").iter().map(name).collect();
+    let volumes: BTreeSet<String> = items(spec, "volumes").iter().map(name).collect();
     for kind in CONTAINER_LISTS {
         let containers = path.child(kind);
-        for (at, container) in list(spec, kind).iter().enumerate() {
+        for (at, container) in items(spec, kind).iter().enumerate() {
             let container_path = containers.index(at);
             let mounts = container_path.child("volumeMounts");
-            for (at, mount) in list(container, "volumeMounts").iter().enumerate() {
+            for (at, mount) in items(container, "volumeMounts").iter().enumerate() {
                 let volume = name(mount);
-                if !volumes.contains(&volume) {
+                if !volumes.contains(&volume) && !full(errors) {
                     let mount = mounts.index(at);
                     errors.push(FieldError::not_found(mount.child("name"), volume));
                 }
@@ -102,21 +104,23 @@ pub(super) fn mounts(spec: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>
 }
 
 pub(super) fn container_names(spec: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = BTreeSet::new();
     for kind in CONTAINER_LISTS {
         let list = path.child(kind);
-        for (at, container) in spec.get(kind).and_then(Value::as_array).into_iter().flatten().enumerate() {
+        for (at, container) in items(spec, kind).iter().enumerate() {
+            if full(errors) {
+                return;
+            }
             let name = container.get("name").and_then(Value::as_str).unwrap_or("");
             let item = list.index(at);
             if name.is_empty() {
                 errors.push(FieldError::required(item.child("name"), ""));
-            } else if seen.contains(&name) {
+            } else if !seen.insert(name) {
                 errors.push(FieldError::duplicate(item.child("name"), name));
             }
             if !name.is_empty() && !is_dns_label(name) {
                 errors.push(FieldError::invalid(item.child("name"), name, super::super::name::LABEL));
             }
-            seen.push(name);
         }
     }
 }
