@@ -1,6 +1,7 @@
 //! What is measured, a scenario a file.
 
 mod api;
+mod definitions;
 mod fanout;
 mod throughput;
 mod vip;

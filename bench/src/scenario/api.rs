@@ -9,6 +9,7 @@ use http::Method;
 use crate::client::{Connection, Target as Peer};
 use crate::processor::{Meter, Used};
 use crate::report::{Reference, Report, Target};
+use crate::scenario::definitions::definitions;
 use crate::scenario::{fanout, throughput};
 use crate::server::{Server, resident_mib};
 use crate::{Options, latency::Latencies};
@@ -113,7 +114,8 @@ pub(crate) async fn api(report: &mut Report, binary: &Path, options: &Options) -
     let peer = server.target()?;
     figures(&peer, options, Meter::new(Some(server.process()))).await?.report(report, options, &known);
     report.add("resident memory after all that", resident(&server)?, "MiB", Target::None, None);
-    Ok(())
+    drop(server);
+    definitions(report, binary).await
 }
 
 /// The same figures of the reference server. How long it takes to start is not seen from here.
@@ -170,7 +172,7 @@ impl Figures {
 }
 
 /// Waits until the server's controllers have made the default ServiceAccount, the last thing of a cold start.
-async fn settle(server: &Server) -> anyhow::Result<()> {
+pub(super) async fn settle(server: &Server) -> anyhow::Result<()> {
     let mut connection = server.target()?.connect().await?;
     let begin = Instant::now();
     while connection.get("/api/v1/namespaces/default/serviceaccounts/default").await.is_err() {
