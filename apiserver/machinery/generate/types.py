@@ -209,7 +209,7 @@ class Table:
         if not (omit or "optional" in values or "k8s:optional" in values):
             flags.append("r")
         if by_value and not go.startswith("*"):
-            if "omitzero" not in parts and not target.endswith(("ObjectMeta", "ListMeta")):
+            if "omitzero" not in parts and not target.endswith("ListMeta"):
                 flags.append("d={}")
         elif omit and not go.startswith("*") and target not in VALUE_STRUCTS:
             flags.append("z")

@@ -14,6 +14,7 @@ mod shape;
 
 use serde_json::{Map, Value};
 
+use crate::defaults;
 use crate::managed::{FieldSet, Managers, Operation, Owned, OwnerId, is_reset, same_value};
 use crate::schema::Schema;
 use crate::status::Status;
@@ -86,10 +87,8 @@ pub fn update_managed(schema: &Schema, live: Option<&Value>, new: &mut Value, wr
     let managers = if managers.owners.is_empty() && live.is_some() {
         managers
     } else {
-        let empty = Value::Object(Map::new());
-        let bare = live.map(without_managed_fields);
-        let mut managers =
-            ownership::after_update(schema, bare.as_ref().unwrap_or(&empty), new, managers, writer);
+        let base = live.map_or_else(|| defaults::zero(schema), without_managed_fields);
+        let mut managers = ownership::after_update(schema, &base, new, managers, writer);
         managers.cap_updates();
         managers
     };
@@ -114,7 +113,7 @@ pub fn apply(
     let bare = live.map_or_else(|| empty.clone(), without_managed_fields);
     if managers.owners.is_empty() && live.is_some() {
         let first = Writer { manager: "before-first-apply", ..*writer };
-        managers = ownership::after_update(schema, &empty, &bare, managers, &first);
+        managers = ownership::after_update(schema, &defaults::zero(schema), &bare, managers, &first);
     }
     let mut result = applied_to(schema, &bare, applied, managers.clone(), writer, force);
     if let Err(Failed::Conflicts(conflicts)) = &result

@@ -1,12 +1,12 @@
 //! Defaults: what an absent field gets, from the schema and, for built-in types, from the rows of
-//! `types/defaults.txt`. Applying twice is applying once.
+//! `types/defaults.txt`; last the zero values that are always written. Applying twice is applying once.
 
 mod rule;
 mod special;
 
 use serde_json::{Map, Value};
 
-use crate::schema::Schema;
+use crate::schema::{Property, Schema};
 
 pub use rule::DefaultRule;
 
@@ -47,6 +47,13 @@ fn apply_object(schema: &Schema, fields: &mut Map<String, Value>) {
     for rule in &schema.defaulting {
         rule.apply(fields);
     }
+    for name in &schema.required {
+        let Some(written) = schema.property(name).and_then(Property::written) else { continue };
+        let place = fields.entry(&**name).or_insert(Value::Null);
+        if place.is_null() {
+            *place = written;
+        }
+    }
     for (name, value) in fields.iter_mut() {
         let Some(of) = schema.field(name) else { continue };
         if schema.property(name).is_none() {
@@ -54,6 +61,25 @@ fn apply_object(schema: &Schema, fields: &mut Map<String, Value>) {
         }
         apply(of, value);
     }
+}
+
+/// The empty object of a built-in type as Go writes it: with the structs that are no pointers, and the fields that are
+/// always written. Field managers own only what differs from it. Empty for custom resources.
+pub fn zero(schema: &Schema) -> Value {
+    let mut fields = Map::new();
+    for (name, property) in &schema.properties {
+        let value = match property.default() {
+            Some(Value::Object(default)) if default.is_empty() && property.number > 0 => {
+                zero(property.schema.get())
+            }
+            _ => match property.written() {
+                Some(value) => value,
+                None => continue,
+            },
+        };
+        fields.insert(name.to_string(), value);
+    }
+    Value::Object(fields)
 }
 
 /// A `null` where none may be is the default, where there is one.

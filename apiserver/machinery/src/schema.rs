@@ -116,6 +116,8 @@ pub enum Zero {
     Kept,
     /// The same as absent.
     Absent,
+    /// The same as absent, and always written: who reads the object finds a value, be it `null`.
+    Written,
 }
 
 /// A named field of an object.
@@ -146,6 +148,20 @@ impl Property {
     /// The value that an absent field gets.
     pub fn default(&self) -> Option<&Value> {
         self.default.as_deref().or(self.schema.get().default.as_deref())
+    }
+
+    /// What is written for an absent field: `""`, `0`, `false`, `"0"` of a quantity, `null` of everything that is a
+    /// pointer, a list or a map in Go. `None` where nothing is written.
+    pub fn written(&self) -> Option<Value> {
+        let schema = self.schema.get();
+        (self.zero == Zero::Written).then(|| match (schema.wire, schema.ty) {
+            (Wire::Plain | Wire::Double, Type::Boolean) => false.into(),
+            (Wire::Plain | Wire::Double, Type::Integer | Type::Number) => 0.into(),
+            (Wire::Plain, Type::String) => "".into(),
+            (Wire::IntOrString, _) => 0.into(),
+            (Wire::Quantity, _) => "0".into(),
+            _ => Value::Null,
+        })
     }
 
     /// One line about the field.

@@ -100,7 +100,11 @@ fn enums(schema: &Schema, value: &Value, path: &Path<'_>, errors: &mut Vec<Field
         }
         Value::String(text) if schema.ty == Type::String => {
             let known = schema.constraints.as_ref().map_or(&[][..], |limits| &limits.enumeration);
-            if !known.is_empty() && !known.iter().any(|value| value.as_str() == Some(text)) {
+            // An empty one is an absent one, which is for other rules to refuse.
+            if !text.is_empty()
+                && !known.is_empty()
+                && !known.iter().any(|value| value.as_str() == Some(text))
+            {
                 let known = known.iter().filter_map(Value::as_str);
                 errors.push(FieldError::not_supported(path, text.as_str(), known));
             }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use litek8s_machinery::apply::update_managed;
+use litek8s_machinery::defaults;
 use litek8s_machinery::gvk::GroupResource;
 use litek8s_machinery::status::{Reason, Status};
 use litek8s_store::{Command, ObjectKey, Outcome, Precondition, Rejection, View};
@@ -121,6 +122,9 @@ async fn prepare(writing: &Writing<'_>, view: &View, object: &mut Value, owned: 
         && let Some(map) = object.as_object_mut()
     {
         map.remove("status");
+        if !served.resource.custom {
+            defaults::apply(served.resource.schema.get(), object);
+        }
     }
     metadata::drop_duplicate_owners(object, &call.ctx.warnings);
     if !owned {

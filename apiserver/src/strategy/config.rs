@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use litek8s_machinery::field::FieldError;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Strategy, WriteContext};
 use crate::response::Failure;
@@ -59,18 +59,12 @@ impl Strategy for Config {
 }
 
 impl Config {
-    /// `stringData` moves into `data`, and a Secret always has a type.
+    /// A Secret always has a type.
     fn settle(&self, object: &mut Value) {
         if !self.secret {
             return;
         }
         let Some(map) = object.as_object_mut() else { return };
-        if let Some(Value::Object(plain)) = map.remove("stringData") {
-            let data = map.entry("data").or_insert_with(|| Value::Object(Map::new()));
-            for (key, value) in plain {
-                data[key] = Value::from(STANDARD.encode(value.as_str().unwrap_or_default()));
-            }
-        }
         let kind = map.entry("type").or_insert(Value::Null);
         if kind.as_str().unwrap_or_default().is_empty() {
             *kind = Value::from("Opaque");

@@ -24,22 +24,13 @@ impl Strategy for Job {
     }
 
     fn prepare_create(&self, _: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {
-        if object["spec"]["manualSelector"] == true {
-            return Ok(());
+        if object["spec"]["manualSelector"] != true {
+            select_own(object);
         }
-        let (uid, name) =
-            (metadata::text(object, "uid").to_owned(), metadata::text(object, "name").to_owned());
-        let spec = metadata::object(object, "spec");
-        let selected = metadata::object(metadata::object(spec, "selector"), "matchLabels");
-        if selected[UID].is_null() {
-            selected[UID] = json!(uid);
-        }
-        let meta = metadata::object(metadata::object(spec, "template"), "metadata");
-        let labels = metadata::object(meta, "labels");
-        for (label, value) in [(UID, &uid), (OLD_UID, &uid), (NAME, &name), (OLD_NAME, &name)] {
-            if labels[label].is_null() {
-                labels[label] = json!(value);
-            }
+        let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+        let own = metadata::object(metadata::object(object, "metadata"), "labels");
+        if own.as_object().is_none_or(serde_json::Map::is_empty) {
+            *own = labels;
         }
         Ok(())
     }
@@ -64,6 +55,23 @@ impl Strategy for Job {
             errors.push(FieldError::invalid("spec.selector", spec["selector"].clone(), detail));
         }
         errors
+    }
+}
+
+/// Has the Job select the pods of its uid, which its template labels so.
+fn select_own(object: &mut Value) {
+    let (uid, name) = (metadata::text(object, "uid").to_owned(), metadata::text(object, "name").to_owned());
+    let spec = metadata::object(object, "spec");
+    let selected = metadata::object(metadata::object(spec, "selector"), "matchLabels");
+    if selected[UID].is_null() {
+        selected[UID] = json!(uid);
+    }
+    let meta = metadata::object(metadata::object(spec, "template"), "metadata");
+    let labels = metadata::object(meta, "labels");
+    for (label, value) in [(UID, &uid), (OLD_UID, &uid), (NAME, &name), (OLD_NAME, &name)] {
+        if labels[label].is_null() {
+            labels[label] = json!(value);
+        }
     }
 }
 

@@ -521,3 +521,12 @@ proptest! {
         prop_assert_eq!(one, two);
     }
 }
+
+#[test]
+fn a_create_owns_what_differs_from_the_empty_object_of_its_type() {
+    let schema = crate::schema::TypeName::find("networking/v1.NetworkPolicy").unwrap().schema();
+    let mut new = json!({"metadata": {"name": "n"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}});
+    update_managed(schema, None, &mut new, &Writer { api_version: "networking.k8s.io/v1", ..writer("a", 0) });
+    // As kube-apiserver: the structs of a type are there before anybody writes.
+    assert_eq!(new["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:spec": {"f:policyTypes": {}}}));
+}

@@ -1,5 +1,7 @@
 //! The few defaults of built-in types that walk more than one field.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 /// A default that needs code.
@@ -11,6 +13,14 @@ pub(super) enum Special {
     RequestsFromLimits,
     /// The container ports of a pod in the host's network are host ports.
     HostPorts,
+    /// The claims of a StatefulSet say what they are.
+    ClaimTemplates,
+    /// What containers get by default is the most they may have, and what they request is what they get.
+    ContainerLimits,
+    /// `podCIDR` is the first of `podCIDRs`.
+    PodCidrs,
+    /// The plain text of a Secret becomes data.
+    StringData,
 }
 
 impl Special {
@@ -19,6 +29,10 @@ impl Special {
             "namespace_label" => Some(Self::NamespaceLabel),
             "requests_from_limits" => Some(Self::RequestsFromLimits),
             "host_ports" => Some(Self::HostPorts),
+            "claim_templates" => Some(Self::ClaimTemplates),
+            "container_limits" => Some(Self::ContainerLimits),
+            "pod_cidrs" => Some(Self::PodCidrs),
+            "string_data" => Some(Self::StringData),
             _ => None,
         }
     }
@@ -33,6 +47,10 @@ impl Special {
                     containers(object, host_ports);
                 }
             }
+            Self::ClaimTemplates => claim_templates(object),
+            Self::ContainerLimits => container_limits(object),
+            Self::PodCidrs => pod_cidrs(object),
+            Self::StringData => string_data(object),
         }
     }
 }
@@ -49,6 +67,51 @@ fn namespace_label(object: &mut Map<String, Value>) {
     }
     if let Value::Object(labels) = labels {
         labels.insert("kubernetes.io/metadata.name".to_owned(), Value::String(name));
+    }
+}
+
+fn claim_templates(spec: &mut Map<String, Value>) {
+    let Some(Value::Array(claims)) = spec.get_mut("volumeClaimTemplates") else { return };
+    for claim in claims.iter_mut().filter_map(Value::as_object_mut) {
+        claim.insert("apiVersion".to_owned(), "v1".into());
+        claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
+    }
+}
+
+fn container_limits(item: &mut Map<String, Value>) {
+    if item.get("type").and_then(Value::as_str) != Some("Container") {
+        return;
+    }
+    for (field, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
+        let Some(Value::Object(amounts)) = item.get(from).cloned() else { continue };
+        let place = item.entry(field).or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(place) = place {
+            for (name, amount) in amounts {
+                place.entry(name).or_insert(amount);
+            }
+        }
+    }
+}
+
+fn pod_cidrs(spec: &mut Map<String, Value>) {
+    let first = |spec: &Map<String, Value>| spec.get("podCIDRs")?.get(0).cloned();
+    match (spec.get("podCIDR").filter(|cidr| !cidr.is_null()).cloned(), first(spec)) {
+        (Some(cidr), None) => spec.insert("podCIDRs".to_owned(), Value::Array(vec![cidr])),
+        (None, Some(cidr)) => spec.insert("podCIDR".to_owned(), cidr),
+        _ => None,
+    };
+}
+
+fn string_data(secret: &mut Map<String, Value>) {
+    let Some(Value::Object(plain)) = secret.remove("stringData") else { return };
+    let data = secret.entry("data").or_insert(Value::Null);
+    if data.is_null() {
+        *data = Value::Object(Map::new());
+    }
+    if let Value::Object(data) = data {
+        for (key, value) in plain {
+            data.insert(key, STANDARD.encode(value.as_str().unwrap_or_default()).into());
+        }
     }
 }
 

@@ -138,3 +138,81 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_go_always_writes_is_there() {
+    let pod = defaulted("core/v1.Pod", json!({"spec": {}}));
+    assert_eq!(pod["spec"].get("containers"), Some(&Value::Null));
+    let replicas = defaulted("apps/v1.ReplicaSet", json!({"spec": {"selector": {}}}));
+    assert_eq!(replicas["status"], json!({"replicas": 0}));
+    let node = defaulted("core/v1.Node", json!({}));
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "");
+    assert_eq!(node["status"]["daemonEndpoints"], json!({"kubeletEndpoint": {"Port": 0}}));
+    let cron = defaulted("batch/v1.CronJob", json!({"spec": {"schedule": "@daily"}}));
+    assert_eq!(cron["spec"]["jobTemplate"]["spec"]["template"]["metadata"], json!({}));
+}
+
+#[test]
+fn an_empty_object_is_as_go_writes_it() {
+    let zero = zero(TypeName::find("apps/v1.ReplicaSet").unwrap().schema());
+    assert_eq!(zero["status"], json!({"replicas": 0}));
+    assert_eq!(zero["spec"]["template"]["spec"]["containers"], Value::Null);
+    assert_eq!(zero["spec"].get("replicas"), None, "a pointer");
+    assert_eq!(super::zero(&crate::schema::Schema::of(crate::schema::Type::Object)), json!({}));
+}
+
+#[test]
+fn an_autoscaler_gets_a_metric_and_whole_rules() {
+    let spec = |behavior: Value| {
+        let object = json!({"spec": {"maxReplicas": 3, "behavior": behavior}});
+        defaulted("autoscaling/v2.HorizontalPodAutoscaler", object)["spec"].clone()
+    };
+    let target = json!({"type": "Utilization", "averageUtilization": 80});
+    assert_eq!(
+        spec(Value::Null)["metrics"],
+        json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}])
+    );
+    assert_eq!(spec(Value::Null).get("behavior"), None);
+    let behavior = spec(json!({"scaleUp": {"stabilizationWindowSeconds": 1}}))["behavior"].clone();
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    assert_eq!(behavior["scaleDown"], json!({"selectPolicy": "Max", "policies": [percent]}));
+    let up = json!({"selectPolicy": "Max", "policies": [pods, percent], "stabilizationWindowSeconds": 1});
+    assert_eq!(behavior["scaleUp"], up);
+}
+
+#[test]
+fn limits_of_containers_are_their_defaults() {
+    let limits = |item: Value| {
+        let mut object = json!({"spec": {"limits": [item]}});
+        object = defaulted("core/v1.LimitRange", object);
+        object["spec"]["limits"][0].clone()
+    };
+    let container = limits(json!({"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}));
+    assert_eq!(container["default"], json!({"cpu": "2"}));
+    assert_eq!(container["defaultRequest"], json!({"cpu": "2", "memory": "1Mi"}));
+    assert_eq!(limits(json!({"type": "Pod", "max": {"cpu": "2"}})).get("default"), None);
+}
+
+#[test]
+fn claims_of_a_stateful_set_say_what_they_are() {
+    let claims = json!([{"metadata": {"name": "data"}, "spec": {}}]);
+    let set = defaulted("apps/v1.StatefulSet", json!({"spec": {"volumeClaimTemplates": claims}}));
+    let claim = &set["spec"]["volumeClaimTemplates"][0];
+    assert_eq!((&claim["apiVersion"], &claim["kind"]), (&json!("v1"), &json!("PersistentVolumeClaim")));
+    assert_eq!(claim["status"]["phase"], "Pending");
+}
+
+#[test]
+fn plain_text_of_a_secret_becomes_data() {
+    let secret = defaulted("core/v1.Secret", json!({"data": {"a": "Yg=="}, "stringData": {"k": "v"}}));
+    assert_eq!(secret["data"], json!({"a": "Yg==", "k": "dg=="}));
+    assert_eq!(secret.get("stringData"), None);
+}
+
+#[test]
+fn one_range_of_a_node_is_all_of_them() {
+    let spec = |spec: Value| defaulted("core/v1.Node", json!({"spec": spec}))["spec"].clone();
+    assert_eq!(spec(json!({"podCIDR": "10.1.0.0/24"}))["podCIDRs"], json!(["10.1.0.0/24"]));
+    assert_eq!(spec(json!({"podCIDRs": ["10.1.0.0/24", "fd00::/64"]}))["podCIDR"], "10.1.0.0/24");
+}

@@ -91,8 +91,11 @@ impl<'a> Flags<'a> {
         flags
     }
 
-    fn property(self, owner: &str, field: &str, number: u32, ty: &str) -> Property {
+    fn property(mut self, owner: &str, field: &str, number: u32, ty: &str) -> Property {
         let patch = self.patch();
+        if self.required && self.default.is_none() && !is_message(ty) {
+            self.zero = Zero::Written;
+        }
         let reference = self.typed(ty);
         Property {
             schema: reference,
@@ -136,6 +139,15 @@ impl<'a> Flags<'a> {
         }
         schema.into()
     }
+}
+
+/// Whether a value of the type is an object of its own: a pointer where it is required, or anything at all.
+fn is_message(ty: &str) -> bool {
+    let free = matches!(
+        ty,
+        "any" | "json" | "object" | "raw" | "schemaOrArray" | "schemaOrBool" | "schemaOrStrings"
+    );
+    free || TypeName::find(ty).is_some()
 }
 
 /// A type expression: `[T]` a list, `{T}` a map, `~[T]` a list in a message of its own, a scalar, or a type's name.

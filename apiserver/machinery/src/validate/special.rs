@@ -33,6 +33,8 @@ pub(super) enum Check {
     Quantities,
     /// The keys of a ConfigMap or Secret.
     DataKeys,
+    /// The ServiceAccounts of a cluster-wide binding say where they are.
+    AccountNamespaces,
     /// A role reference names a role the binding may name.
     RoleRef,
     /// A cluster-wide definition is named `plural.group`.
@@ -66,6 +68,7 @@ impl Check {
             "ports-named" => Self::PortsNamed,
             "quantities" => Self::Quantities,
             "data-keys" => Self::DataKeys,
+            "account-namespaces" => Self::AccountNamespaces,
             "role-ref" => Self::RoleRef,
             "definition-name" => Self::DefinitionName,
             "service-name" => Self::ServiceName,
@@ -103,6 +106,7 @@ impl Check {
             Self::PortsNamed => network::ports_named(value, path, errors),
             Self::Quantities => workload::quantities(value, path, errors),
             Self::DataKeys => naming::data_keys(value, path, errors),
+            Self::AccountNamespaces => naming::account_namespaces(value, path, errors),
             Self::RoleRef => naming::role_ref(value, object, path, errors),
             Self::DefinitionName => naming::definition_name(value, path, errors),
             Self::ServiceName => naming::service_name(value, path, errors),

@@ -18,6 +18,15 @@ pub(super) fn data_keys(map: &Value, path: &Path<'_>, errors: &mut Vec<FieldErro
     }
 }
 
+pub(super) fn account_namespaces(subjects: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    for (at, subject) in subjects.as_array().into_iter().flatten().enumerate() {
+        let text = |name: &str| subject.get(name).and_then(Value::as_str).unwrap_or("");
+        if text("kind") == "ServiceAccount" && text("namespace").is_empty() {
+            errors.push(FieldError::required(path.index(at).child("namespace"), ""));
+        }
+    }
+}
+
 pub(super) fn role_ref(role: &Value, object: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let text = |name: &str| role.get(name).and_then(Value::as_str).unwrap_or("");
     if text("apiGroup") != "rbac.authorization.k8s.io" {
