@@ -23,8 +23,11 @@ mod index;
 mod job;
 mod kind;
 mod mirroring;
+mod node;
+mod nodes;
 mod placement;
 mod pod;
+mod pod_garbage;
 mod read;
 mod record;
 mod related;
@@ -36,6 +39,7 @@ mod secret;
 mod service;
 mod stateful_set;
 mod subject;
+mod taint_eviction;
 mod template;
 
 use std::sync::{Arc, Mutex};
@@ -108,8 +112,8 @@ impl Controllers {
     /// Begins the work that is due; whether some is left for now.
     fn begin(&mut self) -> bool {
         let (view, table) = (self.api.replica.view(), self.api.registry.table());
-        self.agenda.follow(&view);
         let now = self.api.clock.now();
+        self.agenda.follow(&view, now);
         for _ in 0..IN_A_ROW {
             if self.rounds.len() >= AT_ONCE {
                 return false;
@@ -155,7 +159,7 @@ impl Controllers {
             Ending::Refused(failed) => failed,
         };
         let (view, table) = (self.api.replica.view(), self.api.registry.table());
-        self.agenda.follow(&view);
+        self.agenda.follow(&view, now);
         let facts = self.facts((&view, &table), now, Some(&failed));
         let mut decision = decide(&facts, &subject);
         decision.actions.retain(action::Action::is_status);

@@ -62,18 +62,20 @@ impl Internal<'_> {
         change(&self.writing(&call), false, proposal).await.map(drop)
     }
 
-    /// Deletes the object with the uid of `object`.
+    /// Deletes the object with the uid of `object`; `at_once` without its grace.
     pub(crate) async fn delete(
         &self,
         served: &Arc<Served>,
         object: &Object,
         propagation: &str,
+        at_once: bool,
     ) -> Result<(), Failure> {
         let mut ctx = self.context(served, "delete", "", &Value::Null);
         ctx.info.namespace = object.key.namespace.to_string();
         ctx.info.name = object.key.name.to_string();
         let options = DeleteOptions {
             preconditions: Some(Preconditions { uid: Some(object.meta.uid.clone()), resource_version: None }),
+            grace_period_seconds: at_once.then_some(0),
             propagation_policy: (!propagation.is_empty()).then(|| propagation.to_owned()),
             ..DeleteOptions::default()
         };

@@ -115,9 +115,9 @@ impl Actor {
                     Err(status) => self.refused("FailedUpdate", "Error updating", &status).await,
                 }
             }
-            Action::Delete { kind, object, propagation, note } => {
+            Action::Delete { kind, object, propagation, at_once, note } => {
                 let Some(served) = self.served(kind) else { return Ending::Done };
-                match internal.delete(&served, &object, propagation).await {
+                match internal.delete(&served, &object, propagation, at_once).await {
                     Ok(()) => self.tell(note, &object.key.name).await,
                     Err(status) if status.reason == Reason::NotFound => Ending::Done,
                     Err(status) => self.refused("FailedDelete", "Error deleting", &status).await,

@@ -39,6 +39,8 @@ pub(super) enum Action {
         object: Arc<Object>,
         /// `Foreground`, `Background`, or what the kind does by itself.
         propagation: &'static str,
+        /// Whether it goes at once, without the grace that it would have.
+        at_once: bool,
         /// What is told about it.
         note: Option<Note>,
     },
@@ -62,7 +64,12 @@ impl Action {
 
     /// Deletes an object.
     pub(super) fn delete(kind: Kind, object: &Arc<Object>) -> Self {
-        Self::Delete { kind, object: object.clone(), propagation: "", note: None }
+        Self::Delete { kind, object: object.clone(), propagation: "", at_once: false, note: None }
+    }
+
+    /// Deletes an object that nobody else will end.
+    pub(super) fn end(kind: Kind, object: &Arc<Object>) -> Self {
+        Self::Delete { kind, object: object.clone(), propagation: "", at_once: true, note: None }
     }
 
     /// The same, told to whoever describes the controller's object.

@@ -15,6 +15,8 @@ const CHANGES: usize = 1000;
 const FIRST_RETRY: SignedDuration = SignedDuration::from_millis(100);
 /// How often that is doubled at most: after about a minute.
 const DOUBLINGS: u32 = 9;
+/// A timer that is so late was not looked at: this server was stopped, asleep, or its clock was set.
+const LATE: SignedDuration = SignedDuration::from_secs(5);
 
 /// The agenda.
 #[derive(Default)]
@@ -32,17 +34,22 @@ pub(super) struct Agenda {
 
 impl Agenda {
     /// Follows the history up to `view`.
-    pub(super) fn follow(&mut self, view: &View) {
-        let Some(mut cursor) = self.cursor else { return self.look_at_everything(view) };
+    pub(super) fn follow(&mut self, view: &View, now: Timestamp) {
+        if self.by_time.first().is_some_and(|(at, _)| now.duration_since(*at) > LATE) {
+            self.index.listen_anew(now);
+        }
+        let Some(mut cursor) = self.cursor else { return self.look_at_everything(view, now) };
         loop {
             match view.events_after(cursor, CHANGES) {
                 // The history does not reach back so far.
-                Err(_) => return self.look_at_everything(view),
+                Err(_) => return self.look_at_everything(view, now),
                 Ok(events) => {
                     let Some(last) = events.last() else { break };
                     cursor = last.revision;
                     for event in &events {
-                        self.index.follow(event);
+                        if self.index.follow(event, now) {
+                            subject::of_all_nodes(&self.index, &mut self.due);
+                        }
                         subject::of_event(view, &self.index, event, &mut self.due);
                     }
                 }
@@ -51,12 +58,12 @@ impl Agenda {
         self.cursor = Some(cursor);
     }
 
-    fn look_at_everything(&mut self, view: &View) {
+    fn look_at_everything(&mut self, view: &View, now: Timestamp) {
         self.cursor = Some(view.revision());
         self.index = Index::default();
         let resources: Vec<_> = view.resources().map(|(resource, _)| resource.clone()).collect();
         for object in resources.iter().flat_map(|resource| view.list(resource, None)) {
-            self.index.note(object);
+            self.index.note(object, now);
             subject::of_object(object, &mut self.due);
         }
     }

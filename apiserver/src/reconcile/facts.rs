@@ -7,8 +7,8 @@ use super::action::{Decision, Failed};
 use super::index::Index;
 use super::subject::{Duty, Subject};
 use super::{
-    cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job, mirroring, replica_set,
-    resource_quota, secret, stateful_set,
+    cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job, mirroring, node,
+    pod_garbage, replica_set, resource_quota, secret, stateful_set, taint_eviction,
 };
 use crate::registry::Table;
 use crate::service_account::Issuer;
@@ -42,6 +42,9 @@ pub(super) fn decide(facts: &Facts<'_>, subject: &Subject) -> Decision {
         }
         (Duty::Deployment, Some(object)) => deployment::decide(facts, object),
         (Duty::EndpointSlice, Some(object)) => endpoint_slice::decide(facts, object),
+        (Duty::Node, Some(object)) => node::decide(facts, object),
+        (Duty::TaintEviction, Some(object)) => taint_eviction::decide(facts, object),
+        (Duty::PodGarbage, Some(object)) => pod_garbage::decide(facts, object),
         (Duty::ResourceQuota, Some(object)) => resource_quota::decide(facts, object),
         (Duty::Secret, Some(object)) => secret::decide(facts, object),
         (Duty::Disruption, Some(object)) => disruption::decide(facts, object),

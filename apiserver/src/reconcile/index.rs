@@ -4,11 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use litek8s_machinery::selector::{LabelSelector, Operator, Requirement};
 use litek8s_store::{Event, EventKind, Object, ObjectKey};
 use serde_json::Value;
 
 use super::kind::Kind;
+use super::nodes::{self, Nodes};
+use super::pod_garbage::{self, Ended};
 use super::read;
 use super::related::{Related, Relation};
 use super::subject::{Duty, Subject};
@@ -24,21 +27,48 @@ pub(super) struct Index {
     selectors: Selectors,
     orphans: Orphans,
     related: Related,
+    nodes: Nodes,
+    ended: Ended,
 }
 
 impl Index {
     /// Follows a change.
-    pub(super) fn follow(&mut self, event: &Event) {
+    ///
+    /// True when nodes may be tainted faster or slower from now on.
+    pub(super) fn follow(&mut self, event: &Event, now: Timestamp) -> bool {
         match event.kind {
-            EventKind::Deleted => self.forget(&event.object),
-            EventKind::Added | EventKind::Modified => self.note(&event.object),
+            EventKind::Deleted => self.forget(&event.object, now),
+            EventKind::Added | EventKind::Modified => self.note(&event.object, now),
         }
     }
 
-    /// An object as it is now.
-    pub(super) fn note(&mut self, object: &Object) {
-        let Some(kind) = Kind::of_resource(&object.key.resource) else { return };
+    /// An object as it is now; true when nodes may be tainted faster or slower from now on.
+    pub(super) fn note(&mut self, object: &Object, now: Timestamp) -> bool {
+        let Some(kind) = Kind::of_resource(&object.key.resource) else { return false };
         self.related.note(kind, object);
+        if kind == Kind::Pod {
+            self.note_pod(object, now);
+        }
+        if kind == Kind::Lease && *object.key.namespace == *nodes::LEASES {
+            self.nodes.hear(object, now);
+        }
+        self.note_selector(kind, object);
+        kind == Kind::Node && self.nodes.note(object, now)
+    }
+
+    fn note_pod(&mut self, object: &Object, now: Timestamp) {
+        let line = pod_garbage::line(object);
+        if pod_garbage::has_ended(object) {
+            self.ended.insert(line);
+        } else {
+            self.ended.remove(&line);
+        }
+        if let Some(node) = self.related.of(Relation::PodOnNode, &object.key) {
+            self.nodes.used(node, now);
+        }
+    }
+
+    fn note_selector(&mut self, kind: Kind, object: &Object) {
         let selects = |duty: &Duty| !duty.adopts().is_empty() || duty.looks_at().is_some();
         for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind && selects(duty)) {
             let selector = read::value(object).map(|value| selector(kind, &value["spec"]["selector"]));
@@ -56,9 +86,23 @@ impl Index {
         }
     }
 
-    fn forget(&mut self, object: &Object) {
-        let Some(kind) = Kind::of_resource(&object.key.resource) else { return };
+    fn forget(&mut self, object: &Object, now: Timestamp) -> bool {
+        let Some(kind) = Kind::of_resource(&object.key.resource) else { return false };
+        let name = &object.key.name;
+        let node = self.related.of(Relation::PodOnNode, &object.key).cloned();
         self.related.forget(&object.key);
+        self.ended.remove(&pod_garbage::line(object));
+        if let Some(node) =
+            node.filter(|node| self.related.to(Relation::PodOnNode, "", node).next().is_none())
+        {
+            self.nodes.unused(&node);
+        }
+        self.forget_selector(kind, object);
+        let used = self.related.to(Relation::PodOnNode, "", name).next().is_some();
+        kind == Kind::Node && self.nodes.forget(name, used, now)
+    }
+
+    fn forget_selector(&mut self, kind: Kind, object: &Object) {
         for duty in Duty::ALL.into_iter().filter(|duty| duty.kind() == kind) {
             let place = (duty, object.key.namespace.clone());
             if let Some(selectors) = self.selectors.get_mut(&place) {
@@ -118,6 +162,27 @@ impl Index {
                 name: name.clone(),
             }));
         }
+    }
+
+    /// This server did not look for a while: whoever was silent meanwhile may have spoken.
+    pub(super) fn listen_anew(&mut self, now: Timestamp) {
+        self.nodes.listen_anew(now);
+    }
+
+    /// What is known of nodes.
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// The node that a pod is on.
+    pub(super) fn node_of(&self, pod: &ObjectKey) -> Option<&Arc<str>> {
+        self.related.of(Relation::PodOnNode, pod)
+    }
+
+    /// The ended pods that are too many, the oldest first; no more than are deleted in a row.
+    pub(super) fn surplus(&self) -> impl Iterator<Item = &ObjectKey> + use<'_> {
+        let surplus = self.ended.len().saturating_sub(pod_garbage::MOST_ENDED);
+        self.ended.iter().take(surplus.min(pod_garbage::IN_A_ROW)).map(|(_, key)| key)
     }
 
     /// The names of what nobody controls.

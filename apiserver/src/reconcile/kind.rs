@@ -27,10 +27,11 @@ pub(super) enum Kind {
     ResourceQuota,
     Secret,
     ServiceAccount,
+    Lease,
 }
 
 /// Group, version, plural name and kind, in the order of the enum.
-const ROWS: [(Kind, &str, &str, &str, &str); 19] = [
+const ROWS: [(Kind, &str, &str, &str, &str); 20] = [
     (Kind::Pod, "", "v1", "pods", "Pod"),
     (Kind::ReplicationController, "", "v1", "replicationcontrollers", "ReplicationController"),
     (Kind::ReplicaSet, "apps", "v1", "replicasets", "ReplicaSet"),
@@ -50,6 +51,7 @@ const ROWS: [(Kind, &str, &str, &str, &str); 19] = [
     (Kind::ResourceQuota, "", "v1", "resourcequotas", "ResourceQuota"),
     (Kind::Secret, "", "v1", "secrets", "Secret"),
     (Kind::ServiceAccount, "", "v1", "serviceaccounts", "ServiceAccount"),
+    (Kind::Lease, "coordination.k8s.io", "v1", "leases", "Lease"),
 ];
 
 static RESOURCES: LazyLock<Vec<GroupResource>> =

@@ -54,6 +54,11 @@ impl Related {
         }
     }
 
+    /// What an object points to by this relation.
+    pub(super) fn of(&self, relation: Relation, key: &ObjectKey) -> Option<&Arc<str>> {
+        self.from.get(key).filter(|target| target.0 == relation).map(|target| &target.2)
+    }
+
     /// The objects that point to the one of this name.
     pub(super) fn to(
         &self,

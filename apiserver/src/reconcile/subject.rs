@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use litek8s_store::{Event, EventKind, Object, ObjectKey, View};
+use serde_json::Value;
 
 use super::index::Index;
 use super::job;
 use super::kind::Kind;
 use super::placement;
 use super::related::Relation;
-use super::{endpoints, resource_quota, secret, service};
+use super::{condition, endpoints, read, resource_quota, secret, service};
 
 /// What one controller looks after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,11 +31,14 @@ pub(super) enum Duty {
     CronJob,
     ResourceQuota,
     Secret,
+    Node,
+    TaintEviction,
+    PodGarbage,
 }
 
 impl Duty {
     /// All of them.
-    pub(super) const ALL: [Self; 14] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::ReplicationController,
         Self::ReplicaSet,
         Self::Deployment,
@@ -49,6 +53,9 @@ impl Duty {
         Self::CronJob,
         Self::ResourceQuota,
         Self::Secret,
+        Self::Node,
+        Self::TaintEviction,
+        Self::PodGarbage,
     ];
 
     /// The kind of object that it looks after.
@@ -67,6 +74,8 @@ impl Duty {
             Self::CronJob => Kind::CronJob,
             Self::ResourceQuota => Kind::ResourceQuota,
             Self::Secret => Kind::Secret,
+            Self::Node => Kind::Node,
+            Self::TaintEviction | Self::PodGarbage => Kind::Pod,
         }
     }
 
@@ -86,6 +95,8 @@ impl Duty {
             Self::CronJob => "cronjob-controller",
             Self::ResourceQuota => "resourcequota-controller",
             Self::Secret => "tokens-controller",
+            Self::Node | Self::TaintEviction => "node-controller",
+            Self::PodGarbage => "pod-garbage-collector",
         }
     }
 
@@ -102,7 +113,10 @@ impl Duty {
             | Self::JobPod
             | Self::CronJob
             | Self::ResourceQuota
-            | Self::Secret => &[],
+            | Self::Secret
+            | Self::Node
+            | Self::TaintEviction
+            | Self::PodGarbage => &[],
         }
     }
 
@@ -184,11 +198,15 @@ pub(super) fn of_event(view: &View, index: &Index, event: &Event, due: &mut BTre
     }
     if kind == Kind::Node {
         of_node(view, index, event, due);
+        of_pods(index, event, due);
         let before = event.previous.as_ref();
         let same = before.is_some_and(|before| !placement::differs(before, &event.object));
         if !same || event.kind == EventKind::Deleted {
             index.of_all_namespaces(Duty::DaemonSet, due);
         }
+    }
+    if kind == Kind::Pod {
+        due.extend(index.surplus().map(|pod| Subject::of(Duty::PodGarbage, pod)));
     }
     if kind == Kind::ServiceAccount && event.kind != EventKind::Modified {
         secret::of_account(view, &key.namespace, due);
@@ -237,4 +255,29 @@ fn of_node(view: &View, index: &Index, event: &Event, due: &mut BTreeSet<Subject
             });
         }
     }
+}
+
+/// Pods care whether their node is there, whether it is ready and what it drives away.
+fn of_pods(index: &Index, event: &Event, due: &mut BTreeSet<Subject>) {
+    let same = |before: &Object| {
+        let (before, after) = (read::value(before), read::value(&event.object));
+        let says = |node: &Option<Value>| {
+            let node = node.as_ref()?;
+            let ready = condition::find(&node["status"], "Ready").map(|ready| ready["status"].clone());
+            Some((node["spec"]["taints"].clone(), ready))
+        };
+        says(&before) == says(&after)
+    };
+    if event.kind == EventKind::Modified && event.previous.as_ref().is_some_and(|before| same(before)) {
+        return;
+    }
+    for pod in index.related(Relation::PodOnNode, "", &event.object.key.name) {
+        due.insert(Subject::of(Duty::TaintEviction, pod));
+        due.insert(Subject::of(Duty::PodGarbage, pod));
+    }
+}
+
+/// Everything there is to decide about nodes.
+pub(super) fn of_all_nodes(index: &Index, due: &mut BTreeSet<Subject>) {
+    due.extend(index.nodes().names().map(|name| Subject::of(Duty::Node, &Kind::Node.key("", name))));
 }

@@ -14,6 +14,7 @@ use super::action::{Action, Failed};
 use super::agenda::Agenda;
 use super::facts::{Facts, decide};
 use super::kind::Kind;
+use super::subject::{Duty, Subject};
 use super::{placement, read};
 use crate::endpoints::{metadata, refine};
 use crate::registry::Registry;
@@ -32,6 +33,8 @@ pub(super) struct World {
     made: usize,
     /// Why no more pods are created.
     pub(super) refusal: Option<&'static str>,
+    /// Whether nodes are looked after; elsewhere pods may be on nodes that are not there.
+    pub(super) has_nodes: bool,
     /// What was written since it was last looked at, as `create Pod`.
     pub(super) written: Vec<String>,
 }
@@ -45,6 +48,7 @@ impl World {
             now: "2024-01-01T00:00:00Z".parse().unwrap(),
             made: 0,
             refusal: None,
+            has_nodes: false,
             written: Vec::new(),
         }
     }
@@ -131,7 +135,17 @@ impl World {
 
     /// Changes an object as a client would.
     pub(super) fn edit(&mut self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
-        let key = kind.key("default", name);
+        self.edit_in("default", kind, name, change);
+    }
+
+    pub(super) fn edit_in(
+        &mut self,
+        namespace: &str,
+        kind: Kind,
+        name: &str,
+        change: impl FnOnce(&mut Value),
+    ) {
+        let key = kind.key(namespace, name);
         let current = self.store.view().get(&key).unwrap().clone();
         let old = read::value(&current).unwrap();
         let mut new = old.clone();
@@ -171,6 +185,10 @@ impl World {
         self.end(&kind.key("default", name));
     }
 
+    pub(super) fn gone_in(&mut self, namespace: &str, kind: Kind, name: &str) {
+        self.end(&kind.key(namespace, name));
+    }
+
     fn carry_out(&mut self, actions: Vec<Action>, only_status: bool) -> Option<Failed> {
         for action in actions {
             if only_status && !action.is_status() {
@@ -187,9 +205,9 @@ impl World {
                     self.written.push(format!("update {} {subresource}", kind.name()).trim_end().to_owned());
                     self.update(kind, subresource, object);
                 }
-                Action::Delete { kind, object, .. } => {
+                Action::Delete { kind, object, at_once, .. } => {
                     self.written.push(format!("delete {}", kind.name()));
-                    self.remove(&object);
+                    if at_once { self.end(&object.key) } else { self.remove(&object) }
                 }
             }
         }
@@ -200,8 +218,8 @@ impl World {
     pub(super) fn settle(&mut self) {
         for _ in 0..5_000 {
             let (view, table) = (self.store.view(), self.registry.table());
-            self.agenda.follow(&view);
-            let Some(subject) = self.agenda.take(self.now) else { return };
+            self.agenda.follow(&view, self.now);
+            let Some(subject) = self.take() else { return };
             let (index, now) = (&self.agenda.index, self.now);
             let (ca, issuer) = ("the CA", &*ISSUER);
             let facts = Facts { view: &view, table: &table, ca, issuer, index, now, failed: None };
@@ -209,7 +227,7 @@ impl World {
             let failed = self.carry_out(decision.actions, false);
             if let Some(failed) = &failed {
                 let view = self.store.view();
-                self.agenda.follow(&view);
+                self.agenda.follow(&view, self.now);
                 let index = &self.agenda.index;
                 let failed = Some(failed);
                 let facts = Facts { view: &view, table: &table, ca, issuer, index, now, failed };
@@ -243,9 +261,20 @@ impl World {
 
     /// Whether anything is due now.
     pub(super) fn is_due(&mut self) -> bool {
-        self.agenda.follow(&self.store.view());
-        let due = self.agenda.take(self.now);
-        due.is_some()
+        self.agenda.follow(&self.store.view(), self.now);
+        self.take().is_some()
+    }
+
+    /// The next subject that is due and looked after in this world.
+    fn take(&mut self) -> Option<Subject> {
+        let of_nodes = |duty: Duty| matches!(duty, Duty::Node | Duty::TaintEviction | Duty::PodGarbage);
+        loop {
+            let subject = self.agenda.take(self.now)?;
+            if self.has_nodes || !of_nodes(subject.duty) {
+                return Some(subject);
+            }
+            self.agenda.done(subject, None, false, self.now);
+        }
     }
 
     pub(super) fn find(&self, kind: Kind, name: &str) -> Option<Value> {

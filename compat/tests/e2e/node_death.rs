@@ -22,6 +22,8 @@ const FAIL_OVER: Duration = Duration::from_secs(30);
 const GAP: Duration = Duration::from_millis(1500);
 /// An address lives for a minute without an agent; ten times that is a guard.
 const LAPSE: Duration = Duration::from_secs(600);
+/// Longer than a node may be silent and still be known to be ready.
+const SILENCE: Duration = Duration::from_secs(50);
 /// Longer than anything that could move a VIP by mistake.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -41,6 +43,24 @@ fn member(node: &str) -> Result<Member> {
 /// What the node has on the VIP network.
 fn addresses(cluster: &Cluster, node: &Member) -> Result<String> {
     cluster.run(node, &["ip", "-o", "-4", "addr", "show", "dev", "eth1"])
+}
+
+/// How a node is, since when, and what keeps pods away from it.
+fn standing(cluster: &Cluster, node: &str) -> Result<String> {
+    let ready = r#".status.conditions[?(@.type=="Ready")]"#;
+    let taints = "{range .spec.taints[*]}{.key}:{.effect} {end}";
+    let path = format!("jsonpath={{{ready}.status}} {{{ready}.lastTransitionTime}} {taints}");
+    cluster.kubectl.ok(&["get", "node", node, "-o", &path])
+}
+
+/// Waits until a node is as told; that takes as long as it may be silent.
+fn becomes(cluster: &Cluster, node: &str, ready: &str, taints: &str) -> Result<()> {
+    within(LAPSE, "the node's condition to follow", || {
+        let seen = standing(cluster, node)?;
+        ensure!(seen.starts_with(ready) && seen.trim_end().ends_with(taints), "{seen}");
+        Ok(())
+    })
+    .with_context(|| cluster.logs())
 }
 
 /// Its cables carry nothing any more, and nothing runs on it.
@@ -186,5 +206,54 @@ async fn neither_an_agent_that_dies_nor_an_api_that_is_away_moves_a_vip() -> Res
     let seen = observer.stop();
     ensure!(seen.holders().len() == 1 && seen.overlap() == 0, "answered by {:?}", seen.holders());
     ensure!(seen.gap() < GAP, "no answer for {:?}", seen.gap());
+    Ok(())
+}
+
+#[tokio::test]
+async fn nodes_stay_ready_through_an_outage_and_only_a_silent_one_is_not_known_to_be() -> Result<()> {
+    let cluster = cluster("vipsilent", 3).await?;
+    let standings = |nodes: &[(&str, &str)]| -> Result<Vec<String>> {
+        nodes.iter().map(|(node, _)| standing(&cluster, node)).collect()
+    };
+    let uid =
+        || cluster.kubectl.ok(&["get", "vipaddresses", "-A", "-o", "jsonpath={.items[*].metadata.uid}"]);
+    let (vip, before) = (uid()?, standings(&NODES[..3])?);
+
+    // Nobody could say anything while the API was away.
+    cluster.lab.signal(Role::Apiserver, &Member::Server, Signal::SIGSTOP)?;
+    std::thread::sleep(SILENCE);
+    cluster.lab.signal(Role::Apiserver, &Member::Server, Signal::SIGCONT)?;
+    eventually("the API to be back", &uid)?;
+    std::thread::sleep(LONG);
+    let after = standings(&NODES[..3])?;
+    ensure!(after == before, "{after:?} was {before:?}\n{}", cluster.logs());
+    ensure!(uid()? == vip, "{}", cluster.logs());
+
+    cluster.lab.kill(Role::Agent, &Member::Node(1))?;
+    let unreachable = "node.kubernetes.io/unreachable";
+    let taints = format!("{unreachable}:NoSchedule {unreachable}:NoExecute");
+    becomes(&cluster, "node-1", "Unknown", &taints)?;
+    cluster.lab.revive().await?;
+    eventually("it to be ready again", || {
+        let seen = standing(&cluster, "node-1")?;
+        ensure!(seen.starts_with("True") && !seen.contains(unreachable), "{seen}");
+        Ok(())
+    })?;
+    let others = standings(&NODES[1..3])?;
+    ensure!(others == before[1..], "{others:?} was {before:?}\n{}", cluster.logs());
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_only_node_keeps_its_vip_while_its_agent_is_silent() -> Result<()> {
+    let cluster = cluster("viponly", 1).await?;
+    let vip =
+        || cluster.kubectl.ok(&["get", "vipaddresses", "-A", "-o", "jsonpath={.items[*].metadata.uid}"]);
+    let before = vip()?;
+    cluster.lab.kill(Role::Agent, &Member::Node(1))?;
+    // Its pods are not driven away: there is nowhere to go.
+    becomes(&cluster, "node-1", "Unknown", "node.kubernetes.io/unreachable:NoSchedule")?;
+    std::thread::sleep(LONG);
+    ensure!(vip()? == before && !before.is_empty(), "{}", cluster.logs());
     Ok(())
 }

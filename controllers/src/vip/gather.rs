@@ -138,6 +138,8 @@ fn network(network: &VipNetwork) -> NetworkFact {
     }
 }
 
+/// A node. That its Ready is `Unknown` says that a kubelet is silent; where an agent has a Lease, that and its neighbours
+/// know better whether the node is dead.
 fn node(node: &Node, lives: &BTreeMap<String, Life>, leases: &[LeaseFact]) -> NodeFact {
     let lease = leases.iter().find(|lease| lease.node == node.name_any());
     let life = lives.get(&node.name_any());
@@ -146,11 +148,12 @@ fn node(node: &Node, lives: &BTreeMap<String, Life>, leases: &[LeaseFact]) -> No
     let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let drained = node.annotations().get(names::ANNOTATION_DRAIN).is_some_and(|value| value == "true");
+    let not_ready = ready.filter(|ready| ready.status != "True").map(|ready| ready.status.as_str());
     let dead = if deleting(node) {
         Some("is being deleted")
     } else if life == Some(&Life::Dead) {
         Some("does not answer")
-    } else if ready.is_some_and(|ready| ready.status != "True") {
+    } else if not_ready.is_some() && lease.is_none() {
         Some("is not ready")
     } else if taints.into_iter().flatten().any(|taint| taint.key == OUT_OF_SERVICE) {
         Some("is out of service")
@@ -159,6 +162,8 @@ fn node(node: &Node, lives: &BTreeMap<String, Life>, leases: &[LeaseFact]) -> No
     };
     let unfit = if dead.is_some() {
         dead
+    } else if not_ready == Some("False") {
+        Some("is not ready")
     } else if node.labels().contains_key(names::LABEL_NODE_EXCLUDED) {
         Some("is excluded from external load balancers")
     } else if drained {

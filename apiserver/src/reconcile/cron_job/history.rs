@@ -12,7 +12,7 @@ use super::{CronJob, Run};
 /// Deletes a Job with its pods.
 pub(super) fn delete(job: &Arc<Object>) -> Action {
     let note = Some(Note::new("SuccessfulDelete", "Deleted job {}"));
-    Action::Delete { kind: Kind::Job, object: job.clone(), propagation: "Background", note }
+    Action::Delete { kind: Kind::Job, object: job.clone(), propagation: "Background", at_once: false, note }
 }
 
 /// The oldest Jobs beyond those that are kept, of each end.

@@ -49,6 +49,7 @@ pub(super) fn decide(facts: &Facts<'_>, job: &Job<'_>, condition: &Value) -> Dec
             kind: Kind::Job,
             object: job.object.clone(),
             propagation: "Foreground",
+            at_once: false,
             note: None,
         }),
     }

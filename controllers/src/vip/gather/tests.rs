@@ -94,6 +94,35 @@ fn a_node_that_may_hold_no_vip_says_why() {
 }
 
 #[test]
+fn a_node_with_an_agent_is_not_dead_because_its_kubelet_is_silent_or_says_that_it_is_not_ready() {
+    let judged = |ready: &str, leases: Vec<LeaseFact>| {
+        let condition = json!([{ "type": "Ready", "status": ready }]);
+        let node = json!({ "metadata": { "name": "a" }, "status": { "conditions": condition } });
+        let objects = Objects { nodes: read(node), leases, ..Objects::default() };
+        let node = facts(&objects, "netwrangler", at(60)).nodes.remove(0);
+        (node.dead, node.unfit)
+    };
+    let lease = |node: &str, heard: i64, unreachable: &[&str]| LeaseFact {
+        node: node.into(),
+        heard: at(heard),
+        unreachable: unreachable.iter().map(|&node| node.to_owned()).collect(),
+        unserved: BTreeMap::new(),
+    };
+    let says = |why: &str| Some(why.to_owned());
+    let not_ready = (says("is not ready"), says("is not ready"));
+    assert_eq!(judged("Unknown", vec![lease("b", 60, &[])]), not_ready, "it never had an agent");
+    let silent = || lease("a", 0, &[]);
+    assert_eq!(judged("Unknown", vec![silent()]), (None, None), "there is nobody else");
+    assert_eq!(judged("Unknown", vec![silent(), lease("b", 0, &[])]), (None, None), "nobody is heard");
+    assert_eq!(judged("Unknown", vec![silent(), lease("b", 60, &[])]), (None, None), "b reaches it");
+    let unanswered = (says("does not answer"), says("does not answer"));
+    assert_eq!(judged("Unknown", vec![silent(), lease("b", 60, &["a"])]), unanswered);
+    let lives = || vec![lease("a", 60, &[])];
+    assert_eq!(judged("Unknown", lives()), (None, None));
+    assert_eq!(judged("False", lives()), (None, says("is not ready")), "its agent is asked to let go");
+}
+
+#[test]
 fn only_ip_addresses_of_a_node_are_its_addresses() {
     let node = json!({
         "metadata": { "name": "a" },
