@@ -85,8 +85,8 @@ pub struct Column {
 pub struct FieldSelector {
     /// The name in the selector.
     pub label: Arc<str>,
-    /// The path in the object, fields joined by dots.
-    pub path: Arc<str>,
+    /// Where it is in the object, fields joined by dots: the first of these paths that leads to something.
+    pub paths: Vec<Arc<str>>,
 }
 
 /// Another kind that objects of this one are kept as.
@@ -203,13 +203,18 @@ impl Resource {
         self.subresources.iter().find(|sub| &*sub.name == name)
     }
 
-    /// The path of a field selector's label; `None` when the label is not supported.
-    pub fn selectable(&self, label: &str) -> Option<&str> {
+    /// Whether field selectors may name the label.
+    pub fn is_selectable(&self, label: &str) -> bool {
         match label {
-            "metadata.name" => Some("metadata.name"),
-            "metadata.namespace" if self.namespaced => Some("metadata.namespace"),
-            _ => self.field_selectors.iter().find(|field| &*field.label == label).map(|field| &*field.path),
+            "metadata.name" => true,
+            "metadata.namespace" => self.namespaced,
+            _ => self.field_selector(label).is_some(),
         }
+    }
+
+    /// The field, beside name and namespace, that field selectors call so.
+    pub fn field_selector(&self, label: &str) -> Option<&FieldSelector> {
+        self.field_selectors.iter().find(|field| &*field.label == label)
     }
 }
 

@@ -72,8 +72,10 @@ pub enum Wire {
 /// What server-side apply and validation make of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ListType {
-    /// One value, owned and replaced as a whole.
+    /// Nothing is said of it: as `Atomic`, and nothing is published.
     #[default]
+    Unsaid,
+    /// One value, owned and replaced as a whole.
     Atomic,
     /// Unique scalars, owned one by one.
     Set,
@@ -82,6 +84,13 @@ pub enum ListType {
         /// The fields that make the key, in order.
         keys: Arc<[Arc<str>]>,
     },
+}
+
+impl ListType {
+    /// Whether the list is one value.
+    pub fn is_atomic(&self) -> bool {
+        matches!(self, Self::Unsaid | Self::Atomic)
+    }
 }
 
 /// What server-side apply makes of an object or a map.
@@ -299,7 +308,7 @@ impl Schema {
             && self.rules.is_empty()
             && (self.items.is_none() && self.additional.is_none())
             && (self.properties.is_empty() && self.required.is_empty())
-            && (self.list == ListType::Atomic && self.map == MapType::Granular)
+            && (self.list == ListType::Unsaid && self.map == MapType::Granular)
     }
 
     /// The type of a field: a named property, or the value type of a map.

@@ -30,7 +30,7 @@ pub(crate) fn is_old(schema: &Schema, error: &FieldError, object: &Value, old: &
                     list.iter().find(|other| keys.iter().all(|key| other.get(&**key) == item.get(&**key)))
                 }
                 Some(ListType::Set) => list.iter().find(|other| *other == item),
-                Some(ListType::Atomic) | None => (list == items).then_some(item),
+                Some(ListType::Unsaid | ListType::Atomic) | None => (list == items).then_some(item),
             };
             let Some(same) = same else { return false };
             (now, before, schema) = (item, same, schema.and_then(Schema::item));

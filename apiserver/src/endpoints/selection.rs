@@ -24,13 +24,15 @@ pub(crate) struct Selection {
 /// A field beyond name and namespace that a selector names.
 struct BodyField {
     label: String,
-    path: Vec<String>,
+    /// Where it is: the first of these that leads to something.
+    paths: Vec<Vec<String>>,
     /// What an absent field counts as: Go's zero value of its type.
     absent: &'static str,
 }
 
 /// The path of a field in the stored object, where its kind is kept as another one.
-fn as_stored(resource: &Resource, mut path: Vec<String>) -> Vec<String> {
+fn as_stored(resource: &Resource, path: &[String]) -> Vec<String> {
+    let mut path = path.to_vec();
     let renames = resource.stored.as_ref().map_or(&[][..], |stored| &stored.renames);
     if let Some(first) = path.first_mut()
         && let Some((_, stored)) = renames.iter().find(|(shown, _)| **shown == **first)
@@ -47,7 +49,7 @@ impl Selection {
         let labels = LabelSelector::parse(&info.label_selector).map_err(bad)?;
         let mut fields = FieldSelector::parse(&info.field_selector).map_err(bad)?;
         let resource = &served.resource;
-        fields.check(|label| resource.selectable(label).is_some()).map_err(bad)?;
+        fields.check(|label| resource.is_selectable(label)).map_err(bad)?;
         if !info.name.is_empty() {
             match fields.exact("metadata.name") {
                 Some(name) if name == info.name => {}
@@ -67,9 +69,10 @@ impl Selection {
             .iter()
             .filter(|term| !is_metadata(&term.field))
             .filter_map(|term| {
-                let path = find(resource, &term.field)?;
-                let absent = zero_value(schema, &path);
-                Some(BodyField { label: term.field.clone(), absent, path: as_stored(resource, path) })
+                let paths = find(resource, &term.field)?;
+                let absent = zero_value(schema, paths.first()?);
+                let paths = paths.iter().map(|path| as_stored(resource, path)).collect();
+                Some(BodyField { label: term.field.clone(), absent, paths })
             })
             .collect();
         Ok(Self { labels, fields, body })
@@ -108,16 +111,22 @@ impl Selection {
 
 impl BodyField {
     fn value(&self, object: &Value) -> String {
-        let found = self.path.iter().try_fold(object, |at, step| match at.as_array() {
-            Some(items) => items.get(step.parse::<usize>().ok()?),
-            None => at.get(step),
-        });
-        match found {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Bool(flag)) => flag.to_string(),
-            Some(Value::Number(number)) => number.to_string(),
-            Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => self.absent.to_owned(),
-        }
+        let found = self.paths.iter().filter_map(|path| text_at(object, path)).find(|text| !text.is_empty());
+        found.unwrap_or_else(|| self.absent.to_owned())
+    }
+}
+
+/// The scalar at the path.
+fn text_at(object: &Value, path: &[String]) -> Option<String> {
+    let found = path.iter().try_fold(object, |at, step| match at.as_array() {
+        Some(items) => items.get(step.parse::<usize>().ok()?),
+        None => at.get(step),
+    });
+    match found? {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
 }
 
@@ -125,9 +134,9 @@ fn is_metadata(label: &str) -> bool {
     matches!(label, "metadata.name" | "metadata.namespace")
 }
 
-fn find(resource: &Resource, label: &str) -> Option<Vec<String>> {
-    let path = resource.selectable(label)?;
-    Some(path.trim_start_matches('.').split('.').map(str::to_owned).collect())
+fn find(resource: &Resource, label: &str) -> Option<Vec<Vec<String>>> {
+    let paths = resource.field_selector(label)?.paths.iter();
+    Some(paths.map(|path| path.trim_start_matches('.').split('.').map(str::to_owned).collect()).collect())
 }
 
 fn zero_value(schema: &Schema, path: &[String]) -> &'static str {

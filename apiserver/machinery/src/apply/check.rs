@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::Writer;
 use super::shape::{element, field};
 use crate::managed::{PathElement, path_text};
-use crate::schema::{ListType, MapType, Schema, Type, Wire};
+use crate::schema::{MapType, Schema, Type, Wire};
 use crate::status::Status;
 
 pub(super) fn body(schema: &Schema, applied: &Value, writer: &Writer<'_>) -> Result<(), Status> {
@@ -64,7 +64,7 @@ fn collect_wholes(
             path.pop();
         }
     } else if let Value::Array(items) = value {
-        if known.ty == Type::Array && known.list == ListType::Atomic {
+        if known.ty == Type::Array && known.list.is_atomic() {
             found.push(path_text(path));
         }
         for (index, item) in items.iter().enumerate() {
@@ -126,7 +126,7 @@ fn check_fields(
 }
 
 fn check_items(schema: &Schema, items: &[Value], path: &mut Vec<PathElement>, found: &mut Vec<String>) {
-    let keyed = schema.list != ListType::Atomic;
+    let keyed = !schema.list.is_atomic();
     let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let step = if keyed {

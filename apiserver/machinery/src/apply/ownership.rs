@@ -5,7 +5,7 @@ use super::compare::{Comparison, compare};
 use super::conflict::Conflict;
 use super::shape::field;
 use crate::managed::{FieldSet, Managers, Operation, Owned, OwnerId, PathElement};
-use crate::schema::{ListType, MapType, Schema, Type};
+use crate::schema::{MapType, Schema, Type};
 use serde_json::Value;
 
 /// Fields of metadata that the server sets or that name the object: nobody owns them.
@@ -109,7 +109,7 @@ fn find_atomic(schema: Option<&Schema>, set: &FieldSet, path: &mut Vec<PathEleme
         };
         let Some(child) = child else { continue };
         let atomic = (child.ty == Type::Object && child.map == MapType::Atomic)
-            || (child.ty == Type::Array && child.list == ListType::Atomic);
+            || (child.ty == Type::Array && child.list.is_atomic());
         path.push(step.clone());
         if atomic && !below.is_empty() {
             found.insert(path);

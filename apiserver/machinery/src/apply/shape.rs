@@ -30,7 +30,7 @@ pub(super) fn shape<'a>(schema: Option<&'a Schema>, value: Option<&Value>) -> Sh
     let fits = |is: fn(&Value) -> bool| value.is_none_or(|v| v.is_null() || is(v));
     if schema.ty == Type::Object && schema.map == MapType::Granular && fits(Value::is_object) {
         Shape::Map(Some(schema))
-    } else if schema.ty == Type::Array && schema.list != ListType::Atomic && fits(Value::is_array) {
+    } else if schema.ty == Type::Array && !schema.list.is_atomic() && fits(Value::is_array) {
         Shape::List(schema)
     } else {
         Shape::Leaf

@@ -103,6 +103,13 @@ fn zero_values_of_builtin_types_are_absent() {
         json!({"metadata": {"name": "a", "labels": {"a": ""}},
         "spec": {"enableServiceLinks": false, "securityContext": {}, "containers": [{"name": ""}]}})
     );
+    // As clients in Go send a port whose target they do not name.
+    for target in [json!(0), json!("")] {
+        let mut service = json!({"spec": {"ports": [{"port": 80, "targetPort": target}]}});
+        let service_type = TypeName::find("core/v1.Service").unwrap().schema();
+        normalize(service_type, &mut service);
+        assert_eq!(service, json!({"spec": {"ports": [{"port": 80}]}}));
+    }
 }
 
 #[test]

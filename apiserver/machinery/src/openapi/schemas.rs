@@ -56,7 +56,7 @@ impl Schemas {
         let gvk = |kind: &str| json!([{"group": resource.group, "version": resource.version, "kind": kind}]);
         schema["x-kubernetes-group-version-kind"] = gvk(&resource.kind);
         if !resource.field_selectors.is_empty() && resource.custom {
-            let fields = resource.field_selectors.iter().map(|field| json!({"fieldPath": field.path}));
+            let fields = resource.field_selectors.iter().map(|field| json!({"fieldPath": field.label}));
             schema["x-kubernetes-selectable-fields"] = fields.collect();
         }
         self.done.insert(name.clone(), schema);
@@ -314,15 +314,16 @@ fn patch_extensions(patch: &Patch, out: &mut Value) {
 }
 
 fn extensions(schema: &Schema, v2: bool, out: &mut Map<String, Value>) {
-    if schema.ty == Type::Array {
-        let name = match &schema.list {
-            ListType::Atomic => "atomic",
-            ListType::Set => "set",
-            ListType::Map { keys } => {
-                out.insert("x-kubernetes-list-map-keys".into(), json!(&**keys));
-                "map"
-            }
-        };
+    let list = match &schema.list {
+        ListType::Unsaid => None,
+        ListType::Atomic => Some("atomic"),
+        ListType::Set => Some("set"),
+        ListType::Map { keys } => {
+            out.insert("x-kubernetes-list-map-keys".into(), json!(&**keys));
+            Some("map")
+        }
+    };
+    if let Some(name) = list {
         out.insert("x-kubernetes-list-type".into(), json!(name));
     }
     if schema.map == MapType::Atomic {

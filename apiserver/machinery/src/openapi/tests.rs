@@ -73,7 +73,9 @@ fn custom_resources_are_published() {
         "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
             "schema": {"openAPIV3Schema": {"type": "object", "description": "A widget.", "properties": {"spec": {"type": "object",
                 "properties": {"size": {"type": "integer", "minimum": 1, "default": 2, "description": "How big."},
-                    "any": {"x-kubernetes-preserve-unknown-fields": true}},
+                    "any": {"x-kubernetes-preserve-unknown-fields": true},
+                    "plain": {"type": "array", "items": {"type": "string"}},
+                    "whole": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}},
                 "oneOf": [{"required": ["size"]}, {"required": ["any"]}]}}}}}]}});
     let resources: Vec<_> = custom::resources(&definition).unwrap().into_iter().map(Arc::new).collect();
     let document = v3(&GroupVersion::new("example.org", "v1"), &resources);
@@ -81,6 +83,10 @@ fn custom_resources_are_published() {
     assert_eq!(widget["description"], "A widget.");
     let size = &widget["properties"]["spec"]["properties"]["size"];
     assert_eq!(*size, json!({"type": "integer", "minimum": 1, "default": 2, "description": "How big."}));
+    // What nobody said of a list is not said here either: clients compare.
+    let lists = ["plain", "whole"]
+        .map(|name| &widget["properties"]["spec"]["properties"][name]["x-kubernetes-list-type"]);
+    assert_eq!(lists, [&Value::Null, &json!("atomic")]);
     assert_eq!(widget["properties"]["spec"]["oneOf"], json!([{"required": ["size"]}, {"required": ["any"]}]));
     let patch = &document["paths"]["/apis/example.org/v1/namespaces/{namespace}/widgets/{name}"]["patch"];
     assert!(patch["requestBody"]["content"]["application/strategic-merge-patch+json"].is_null());

@@ -127,7 +127,7 @@ fn selectable(version: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) ->
         let text = field.get("jsonPath").and_then(Value::as_str).unwrap_or("");
         match JsonPath::parse(text).ok().and_then(|path| path.plain().map(|names| names.join("."))) {
             Some(names) => {
-                fields.push(FieldSelector { label: names.as_str().into(), path: names.into() });
+                fields.push(FieldSelector { label: names.as_str().into(), paths: vec![names.into()] });
             }
             None => {
                 let at = list.index(at);

@@ -120,8 +120,8 @@ fn detail(resource: &mut Resource, row: &'static str) {
             }
         }
         "select" => resource.field_selectors.extend(rest.split(' ').map(|word| {
-            let (label, path) = word.split_once('=').unwrap_or((word, word));
-            FieldSelector { label: label.into(), path: path.into() }
+            let (label, paths) = word.split_once('=').unwrap_or((word, word));
+            FieldSelector { label: label.into(), paths: paths.split('|').map(Arc::from).collect() }
         })),
         "rename" => {
             if let (Some((ours, theirs)), Some(stored)) = (rest.split_once(' '), resource.stored.as_mut()) {

@@ -203,7 +203,8 @@ impl Reader {
         schema.list = match list.as_str() {
             "set" => ListType::Set,
             "map" => ListType::Map { keys: keys.into() },
-            _ => ListType::Atomic,
+            "atomic" => ListType::Atomic,
+            _ => ListType::Unsaid,
         };
         schema.map = if map == "atomic" { MapType::Atomic } else { MapType::Granular };
     }

@@ -153,12 +153,10 @@ fn is_message(ty: &str) -> bool {
 /// A type expression: `[T]` a list, `{T}` a map, `~[T]` a list in a message of its own, a scalar, or a type's name.
 fn type_of(text: &str) -> SchemaRef {
     if let Some(inner) = text.strip_prefix("~[").and_then(|rest| rest.strip_suffix(']')) {
-        let list =
-            Schema { items: Some(type_of(inner)), wire: Wire::ItemsMessage, ..Schema::of(Type::Array) };
-        return list.into();
+        return Schema { wire: Wire::ItemsMessage, ..list_of(inner) }.into();
     }
     if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return Schema { items: Some(type_of(inner)), ..Schema::of(Type::Array) }.into();
+        return list_of(inner).into();
     }
     if let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
         return Schema { additional: Some(type_of(inner)), ..Schema::of(Type::Object) }.into();
@@ -168,6 +166,10 @@ fn type_of(text: &str) -> SchemaRef {
         None => TypeName::find(text)
             .map_or_else(|| Schema { preserve_unknown: true, ..Schema::default() }.into(), SchemaRef::Type),
     }
+}
+
+fn list_of(item: &str) -> Schema {
+    Schema { items: Some(type_of(item)), list: ListType::Atomic, ..Schema::of(Type::Array) }
 }
 
 /// Names of scalars in the table: JSON type, form in protobuf, format.

@@ -24,7 +24,7 @@ pub(super) fn check(schema: &Schema, value: &Value, path: &Path<'_>, errors: &mu
         }
         Value::Array(items) => {
             match &schema.list {
-                ListType::Atomic => {}
+                ListType::Unsaid | ListType::Atomic => {}
                 ListType::Set => unique(items.iter().cloned(), path, errors),
                 ListType::Map { keys } => {
                     let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
