@@ -105,7 +105,9 @@ async fn once(
         separate_subresources(writing, &mut new, old);
     }
     served.strategy.prepare_update(&cx, &mut new, old)?;
-    if served.resource.counts_generation && desired_differs(old, &new, served.resource.has_status) {
+    // A pod that is put on a node is desired as before.
+    let counts = served.resource.counts_generation && writing.subresource() != "binding";
+    if counts && desired_differs(old, &new, served.resource.has_status) {
         let next = current.meta.generation.max(0) + 1;
         metadata::set(&mut new, "generation", Some(Value::from(next)));
     }

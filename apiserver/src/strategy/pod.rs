@@ -1,4 +1,7 @@
-//! Pods: the phase they begin in, their QoS class, what their subresources change, and the grace they get.
+//! Pods: the phase they begin in, their QoS class, what may change in them, and the grace they get.
+
+mod change;
+mod resize;
 
 use litek8s_machinery::field::FieldError;
 use serde_json::{Value, json};
@@ -34,6 +37,7 @@ impl Strategy for Pod {
     fn prepare_update(&self, cx: &WriteContext<'_>, object: &mut Value, old: &Value) -> Result<(), Failure> {
         match cx.subresource {
             "ephemeralcontainers" => keep_all_but(object, old, "ephemeralContainers"),
+            "resize" => resize::prepare(object, old),
             "status" => {
                 metadata::object(object, "status")["qosClass"] = old["status"]["qosClass"].clone();
                 // A node may not take its pods from their owners by the way.
@@ -44,15 +48,15 @@ impl Strategy for Pod {
         Ok(())
     }
 
-    /// Only `pods/binding` puts a pod on a node: an update that could would pass by who may bind.
     fn validate(&self, cx: &WriteContext<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let moved =
-            |old: &Value| cx.subresource.is_empty() && object["spec"]["nodeName"] != old["spec"]["nodeName"];
-        if old.is_some_and(moved) {
-            let detail = "pod updates may not change `spec.nodeName`; a pod is put on a node by its binding subresource";
-            return vec![FieldError::forbidden("spec.nodeName", detail)];
+        let spec = &object["spec"];
+        let Some(old) = old else { return unfit_for_creation(spec) };
+        match cx.subresource {
+            "" => change::update(spec, &old["spec"]),
+            "ephemeralcontainers" => change::ephemeral(spec, &old["spec"]),
+            "resize" => resize::validate(object, old),
+            _ => Vec::new(),
         }
-        Vec::new()
     }
 
     fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
@@ -65,6 +69,26 @@ impl Strategy for Pod {
         let own = object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(GRACE);
         Some(asked.unwrap_or(own).max(0)).filter(|seconds| *seconds > 0)
     }
+}
+
+/// What a pod has only later.
+fn unfit_for_creation(spec: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if !list(spec, "ephemeralContainers").is_empty() {
+        errors.push(FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    }
+    if spec["nodeName"].as_str().is_some_and(|node| !node.is_empty())
+        && !list(spec, "schedulingGates").is_empty()
+    {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        errors.push(FieldError::forbidden("spec.nodeName", detail));
+    }
+    errors
+}
+
+/// A list of an object; what is absent is empty.
+fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
+    object[field].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// The pod keeps everything but one field of its spec.

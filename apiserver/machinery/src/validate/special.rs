@@ -41,8 +41,6 @@ pub(super) enum Check {
     DefinitionName,
     /// An APIService is named `version.group`.
     ServiceName,
-    /// A pod's spec is fixed but for a few fields.
-    PodSpecFixed,
     /// An IP block and its exceptions.
     IpBlock,
     /// The address of an endpoint.
@@ -72,7 +70,6 @@ impl Check {
             "role-ref" => Self::RoleRef,
             "definition-name" => Self::DefinitionName,
             "service-name" => Self::ServiceName,
-            "pod-spec-fixed" => Self::PodSpecFixed,
             "ip-block" => Self::IpBlock,
             "address" => Self::Address,
             "cidr" => Self::Cidr,
@@ -110,7 +107,6 @@ impl Check {
             Self::RoleRef => naming::role_ref(value, object, path, errors),
             Self::DefinitionName => naming::definition_name(value, path, errors),
             Self::ServiceName => naming::service_name(value, path, errors),
-            Self::PodSpecFixed => workload::pod_spec_fixed(value, before, path, errors),
             Self::IpBlock => network::ip_block(value, path, errors),
             Self::Address => {
                 let text = value.as_str().unwrap_or("");

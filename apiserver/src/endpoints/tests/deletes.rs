@@ -120,6 +120,7 @@ async fn a_pod_on_a_node_gets_its_grace() {
     assert_eq!((moved.code, moved.text.contains("spec.nodeName")), (422, true), "{}", moved.text);
     let bound = server.post(&format!("{path}/a/binding"), binding.clone()).await;
     assert_eq!(bound.code, 201, "{}", bound.text);
+    assert_eq!(server.get(&format!("{path}/a")).await.body["metadata"]["generation"], 1);
     assert_eq!(server.post(&format!("{path}/a/binding"), binding.clone()).await.code, 409);
     assert_eq!(server.post("/api/v1/namespaces/default/bindings", binding).await.code, 409);
     assert_eq!(names(&server.get(&format!("{path}?fieldSelector=spec.nodeName%3Dn1")).await.body), ["a"]);

@@ -125,47 +125,6 @@ pub(super) fn container_names(spec: &Value, path: &Path<'_>, errors: &mut Vec<Fi
     }
 }
 
-const POD_CHANGES: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-
-pub(super) fn pod_spec_fixed(
-    spec: &Value,
-    before: Option<&Value>,
-    path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
-) {
-    let Some(before) = before else { return };
-    let mut masked = spec.clone();
-    for kind in CONTAINER_LISTS {
-        let old = before.get(kind).and_then(Value::as_array).cloned().unwrap_or_default();
-        let Some(Value::Array(new)) = masked.get_mut(kind) else { continue };
-        for (new, old) in new.iter_mut().zip(old) {
-            for field in ["image", "resources"] {
-                if let (Some(place), Some(image)) = (new.get_mut(field), old.get(field)) {
-                    *place = image.clone();
-                }
-            }
-        }
-    }
-    if let (Value::Object(masked), Value::Object(before)) = (&mut masked, before) {
-        for field in [
-            "activeDeadlineSeconds",
-            "tolerations",
-            "terminationGracePeriodSeconds",
-            "schedulingGates",
-            "ephemeralContainers",
-            "nodeName",
-        ] {
-            match before.get(field) {
-                Some(value) => masked.insert(field.to_owned(), value.clone()),
-                None => masked.remove(field),
-            };
-        }
-    }
-    if &masked != before {
-        errors.push(FieldError::forbidden(path, POD_CHANGES));
-    }
-}
-
 pub(super) fn quantities(map: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     for (name, amount) in map.as_object().into_iter().flatten() {
         let text = crate::jsonpath::text(amount);
