@@ -5,6 +5,7 @@ mod config;
 mod cron_job;
 mod job;
 mod namespace;
+mod persistent_volume;
 mod plain;
 mod pod;
 mod rbac;

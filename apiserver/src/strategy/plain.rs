@@ -10,6 +10,7 @@ use super::config::Config;
 use super::cron_job::CronJob;
 use super::job::Job;
 use super::namespace::Namespace;
+use super::persistent_volume::PersistentVolume;
 use super::pod::Pod;
 use super::rbac::Rbac;
 use super::service::Service;
@@ -45,6 +46,7 @@ impl Strategy for Plain {
 pub(crate) fn for_builtin(resource: &Resource) -> Arc<dyn Strategy> {
     match (&*resource.group, &*resource.plural) {
         ("", "namespaces") => Arc::new(Namespace),
+        ("", "persistentvolumes") => Arc::new(PersistentVolume),
         ("", "pods") => Arc::new(Pod),
         ("", "services") => Arc::new(Service),
         ("", "replicationcontrollers") => Arc::new(Plain { orphans: true, ..Plain::default() }),
@@ -65,14 +67,9 @@ pub(crate) fn for_builtin(resource: &Resource) -> Arc<dyn Strategy> {
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
         ) => Arc::new(WebhookConfigurations),
         ("", "nodes") => Arc::new(Plain { keeps_status: true, ..Plain::default() }),
-        (
-            "",
-            "serviceaccounts"
-            | "persistentvolumes"
-            | "persistentvolumeclaims"
-            | "podtemplates"
-            | "resourcequotas",
-        ) => Arc::new(Plain { returns_deleted: true, ..Plain::default() }),
+        ("", "serviceaccounts" | "persistentvolumeclaims" | "podtemplates" | "resourcequotas") => {
+            Arc::new(Plain { returns_deleted: true, ..Plain::default() })
+        }
         _ => Arc::new(Plain::default()),
     }
 }

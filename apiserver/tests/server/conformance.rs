@@ -100,6 +100,42 @@ async fn a_pod_can_be_relabelled_and_its_image_changed() {
     let changed = admin.send(http::Method::PUT, &format!("{pods}/p"), Some(&made)).await;
     assert_eq!(changed.code, StatusCode::OK, "{}", changed.text());
     assert_eq!(changed.json()["spec"]["containers"][0]["image"], "i:2");
+    let mut larger = changed.json();
+    larger["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+    let refused = admin.send(http::Method::PUT, &format!("{pods}/p"), Some(&larger)).await;
+    assert_eq!(refused.code, StatusCode::UNPROCESSABLE_ENTITY, "{}", refused.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_object_has_the_status_of_its_type() {
+    let server = Running::start().await;
+    let admin = server.admin(true).await;
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let claim = json!({"metadata": {"name": "c"}, "spec": spec, "status": {"phase": "Bound"}});
+    let made = admin.post(claims, &claim).await;
+    assert_eq!(made.json()["status"], json!({"phase": "Pending"}), "{}", made.text());
+    assert!(!made.json()["metadata"]["managedFields"].to_string().contains("f:status"), "{}", made.text());
+    let spec =
+        json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/v"}});
+    let made = admin
+        .post("/api/v1/persistentvolumes", &json!({"metadata": {"name": "v"}, "spec": spec}))
+        .await
+        .json();
+    assert_eq!(made["status"]["phase"], "Pending", "{made}");
+    assert_eq!(made["status"]["lastPhaseTransitionTime"], made["metadata"]["creationTimestamp"]);
+
+    let devices = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+    let request = json!({"name": "one", "exactly": {"deviceClassName": "gpu"}});
+    let claim = json!({"metadata": {"name": "d"}, "spec": {"devices": {"requests": [request]}}});
+    let made = admin.post(devices, &claim).await;
+    assert_eq!(made.json()["status"], json!({}), "{}", made.text());
+    let patch = json!([{"op": "add", "path": "/status/allocation", "value": {}}]);
+    let patched = admin
+        .with_content("application/json-patch+json")
+        .send(http::Method::PATCH, &format!("{devices}/d/status"), Some(&patch))
+        .await;
+    assert_eq!(patched.json()["status"], json!({"allocation": {"devices": {}}}), "{}", patched.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,6 +174,7 @@ async fn events_are_selected_by_the_names_of_either_version() {
         (events, "regarding.name%3Dp"),
         (core, "reportingComponent%3Dtester"),
         (core, "involvedObject.name%3Dp"),
+        (core, "source%3Dtester"),
     ] {
         let found = admin.get(&format!("{path}?fieldSelector={selector}")).await.json();
         assert_eq!(found["items"].as_array().map(Vec::len), Some(1), "{selector}: {found}");
