@@ -6,7 +6,7 @@
 mod describe;
 mod parse;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::schema::{Schema, TypeName};
 
@@ -42,6 +42,11 @@ fn index(table: &'static str) -> Vec<Entry> {
 /// How many bytes at the start of `text` are indented lines.
 fn fields_length(text: &str) -> usize {
     text.split_inclusive('\n').take_while(|line| line.starts_with(' ')).map(str::len).sum()
+}
+
+/// What is said of a field that types of all kinds have, as `metadata`.
+pub(crate) fn description(field: &str) -> Option<Arc<str>> {
+    describe::field("*", field)
 }
 
 /// The type of this short name, as in `core/v1.Pod`.

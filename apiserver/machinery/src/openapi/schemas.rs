@@ -10,6 +10,7 @@ use crate::resource::Resource;
 use crate::schema::{
     Constraints, ListType, MapType, Patch, Property, Schema, SchemaRef, Type, TypeName, Wire,
 };
+use crate::types;
 
 /// Types that paths mention whatever their resource is.
 const ALWAYS: [&str; 4] =
@@ -84,8 +85,8 @@ impl Schemas {
             "type": "object", "required": ["items"],
             "description": format!("{} is a list of {}.", resource.list_kind, resource.kind),
             "properties": {
-                "apiVersion": {"type": "string", "description": API_VERSION},
-                "kind": {"type": "string", "description": KIND},
+                "apiVersion": described("apiVersion"),
+                "kind": described("kind"),
                 "metadata": self.dialect.reference("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"),
                 "items": {"type": "array", "items": self.dialect.reference(item)},
             },
@@ -97,12 +98,18 @@ impl Schemas {
             return json!({"type": "object"});
         }
         let mut out = self.object(schema);
-        out["properties"]["metadata"] =
-            self.dialect.reference("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
-        for (name, description) in [("apiVersion", API_VERSION), ("kind", KIND)] {
-            out["properties"][name] = json!({"type": "string", "description": description});
-        }
+        self.identify(&mut out["properties"]);
         out
+    }
+
+    /// Adds what every object has to the properties of one.
+    fn identify(&self, properties: &mut Value) {
+        for name in ["apiVersion", "kind"] {
+            properties[name] = described(name);
+        }
+        let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+        properties["metadata"] = self.dialect.extended_reference(name);
+        properties["metadata"]["description"] = json!(types::description("metadata"));
     }
 
     fn property(&mut self, property: &Property) -> Value {
@@ -187,11 +194,7 @@ impl Schemas {
             out.insert("properties".into(), Value::Object(properties));
         }
         if schema.embedded_resource {
-            let properties = out.entry("properties").or_insert_with(|| json!({}));
-            properties["apiVersion"] = json!({"type": "string", "description": API_VERSION});
-            properties["kind"] = json!({"type": "string", "description": KIND});
-            properties["metadata"] =
-                self.dialect.reference("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+            self.identify(out.entry("properties").or_insert_with(|| json!({})));
         }
         if !schema.required.is_empty() {
             out.insert("required".into(), json!(schema.required));
@@ -272,8 +275,10 @@ impl Schemas {
     }
 }
 
-const API_VERSION: &str = "The version of the schema of this object, as in `apps/v1`.";
-const KIND: &str = "The kind of the object, in CamelCase.";
+/// A text of the object itself.
+fn described(field: &str) -> Value {
+    json!({"type": "string", "description": types::description(field)})
+}
 
 fn type_name(ty: Type) -> Option<&'static str> {
     Some(match ty {

@@ -83,6 +83,11 @@ fn custom_resources_are_published() {
     assert_eq!(widget["description"], "A widget.");
     let size = &widget["properties"]["spec"]["properties"]["size"];
     assert_eq!(*size, json!({"type": "integer", "minimum": 1, "default": 2, "description": "How big."}));
+    let metadata = &widget["properties"]["metadata"];
+    assert!(metadata["allOf"][0]["$ref"].as_str().is_some_and(|name| name.ends_with(".ObjectMeta")));
+    assert!(
+        metadata["description"].as_str().is_some_and(|text| text.starts_with("Standard object's metadata"))
+    );
     // What nobody said of a list is not said here either: clients compare.
     let lists = ["plain", "whole"]
         .map(|name| &widget["properties"]["spec"]["properties"][name]["x-kubernetes-list-type"]);
