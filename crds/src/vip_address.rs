@@ -108,6 +108,10 @@ pub struct VipAddressStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// Of the agent: the hardware address that answers for the VIP. Not set, none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 17))]
+    pub hardware_address: Option<String>,
     /// Of the controller: how far a hand-over from another node is. Not set, the node may put the VIP in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<VipAddressPhase>,

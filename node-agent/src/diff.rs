@@ -28,10 +28,15 @@ pub async fn diff(options: DiffOptions) -> anyhow::Result<()> {
     index.api_servers(servers);
     let (mut facts, unusable) = index.facts();
     facts.interfaces.clone_from(&observed.interfaces);
+    let conflicts = index.conflicts();
+    facts.vips.retain(|vip| !conflicts.contains_key(&vip.name));
     find_pods(&kernel, &mut facts, &observed).await?;
     let plan = compile(&facts);
     for (vip, (reason, message)) in &unusable {
         println!("# {vip}: {reason}: {message}");
+    }
+    for (vip, message) in &conflicts {
+        println!("# {vip}: AddressConflict: {message}");
     }
     for (vip, problems) in &plan.problems {
         for problem in problems {

@@ -201,6 +201,20 @@ impl Index {
         self.addresses.iter().flatten()
     }
 
+    /// The VipAddresses that are not in place because somebody else has the address, as their status says, and who.
+    pub(crate) fn conflicts(&self) -> BTreeMap<String, String> {
+        let conflicting = self.addresses().filter_map(|(key, address)| {
+            let conditions = &address.status.as_ref()?.conditions;
+            let holds = |kind: &str, status: &str| {
+                conditions.iter().find(|found| found.type_ == kind && found.status == status)
+            };
+            holds(names::CONDITION_PROGRAMMED, "False")?;
+            let conflict = holds(names::CONDITION_ADDRESS_CONFLICT, "True")?;
+            Some((key.clone(), conflict.message.clone()))
+        });
+        conflicting.collect()
+    }
+
     /// What the objects say, and the VipAddresses that cannot be used.
     pub(crate) fn facts(&self) -> (Facts, BTreeMap<String, Unusable>) {
         let mut facts = Facts::default();

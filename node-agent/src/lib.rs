@@ -12,7 +12,9 @@ mod run;
 
 mod company;
 mod connection;
+mod contest;
 mod credentials;
+mod detect;
 mod session;
 
 pub mod streams;

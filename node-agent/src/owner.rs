@@ -2,6 +2,7 @@
 //!
 //! Nothing is removed before every kind was listed once; while the API is away nothing changes.
 
+mod contested;
 mod pass;
 mod report;
 
@@ -16,12 +17,14 @@ use k8s_openapi::api::core::v1::Node;
 use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipGuard, VipNetwork, VipRoute};
 use litek8s_daemon::serve::Readiness;
 use litek8s_kernel::{Kernel, Monitor, Notice};
-use litek8s_plan::{Facts, NextHop, parting};
+use litek8s_plan::{Facts, Mac, NextHop, parting};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::contest::{Contests, Place};
+use crate::detect::{Ours, Questions};
 use crate::fitness::Says;
 use crate::index::{Change, Index};
 use crate::metrics::AgentMetrics;
@@ -60,6 +63,10 @@ pub(crate) enum Event {
     Reconnected,
     /// Neither the API nor anybody on the VIP networks answers: others have our addresses by now.
     CutOff,
+    /// Another node is asked to let go of an address that it has with this hardware address.
+    Leaves(IpAddr, Option<Mac>),
+    /// Somebody says that he has an address of ours.
+    Claimed(Place, Mac),
     /// Whether anybody answers this node, which does not know yet what the API says.
     Company(bool),
     /// A status patch did not get through.
@@ -85,6 +92,10 @@ pub(crate) struct Owner {
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
     /// What the agent's Lease says.
     pub(crate) says: watch::Sender<Says>,
+    /// Has the network asked for addresses.
+    pub(crate) questions: mpsc::Sender<Questions>,
+    /// The addresses whose claims are listened to.
+    pub(crate) ours: watch::Sender<Ours>,
     /// Has the API list everything anew.
     pub(crate) anew: Arc<Notify>,
     /// What is in force until the objects are known: the last known state.
@@ -103,6 +114,10 @@ pub(crate) struct Memory {
     hops: BTreeMap<IpAddr, Result<NextHop, String>>,
     /// The UID of the VipAddress under which a VIP was announced.
     announced: BTreeMap<String, String>,
+    /// Addresses that others may have.
+    contests: Contests,
+    /// The hardware address of each interface.
+    macs: BTreeMap<String, Mac>,
     /// Problems that an Event was sent for: VIP and reason.
     told: BTreeSet<(String, String)>,
     /// Status patches under way.
@@ -180,6 +195,7 @@ impl Owner {
                 "this process did not run: addresses that ended stay away until the API lists them anew"
             );
             self.memory.asleep = true;
+            self.memory.announced.clear();
             self.anew.notify_one();
         }
     }
@@ -237,6 +253,11 @@ impl Owner {
                 tracing::warn!("this node is cut off: its VIPs are taken down until the API lists them anew");
                 self.memory.cut_off = true;
             }
+            Event::Leaves(address, mac) => self.memory.contests.leaves(address, mac, Instant::now()),
+            Event::Claimed(place, mac) => {
+                self.memory.contests.claimed(place, mac, Instant::now());
+                return SETTLE_MOVES;
+            }
             Event::Company(there) => self.memory.company = there,
             Event::Reconnected => self.memory.announced.clear(),
             Event::Unpatched(vip) => {
@@ -253,7 +274,7 @@ impl Owner {
         doubled.min(SETTLE_KERNEL_MOST)
     }
 
-    /// One pass; after a failure, when to try again.
+    /// One pass; when to make another, after a failure or because of who has an address.
     async fn pass_and_retry(&mut self, cause: Cause) -> Option<Duration> {
         let started = std::time::Instant::now();
         let result = self.pass(cause).await;
@@ -262,7 +283,8 @@ impl Owner {
         match result {
             Ok(()) => {
                 self.memory.failed = 0;
-                None
+                let now = Instant::now();
+                self.memory.contests.next(now).map(|at| at - now)
             }
             Err(error) => {
                 self.metrics.failures.inc();

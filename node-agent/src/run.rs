@@ -14,7 +14,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::Options;
-use crate::company;
 use crate::connection::Source;
 use crate::fitness::Says;
 use crate::index::Index;
@@ -22,6 +21,7 @@ use crate::metrics::AgentMetrics;
 use crate::owner::{Event, Memory, Owner};
 use crate::session::{self, Identity};
 use crate::state::State;
+use crate::{company, detect};
 
 /// The pause between two attempts to reach the API.
 const RETRY: Duration = Duration::from_secs(1);
@@ -32,6 +32,8 @@ const NEEDS: &str = "the kernel cannot be used (CAP_NET_ADMIN and CAP_NET_RAW ar
 /// Events and patches that may wait. A full channel makes watches wait; a patch that finds no room is found again.
 const EVENTS: usize = 256;
 const OUTGOING: usize = 1024;
+/// Questions for addresses that may wait: each is for all that came at once.
+const QUESTIONS: usize = 64;
 /// How often a cleanup may be undone by somebody else.
 const CLEANUP_ATTEMPTS: usize = 5;
 
@@ -72,6 +74,10 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         None => None,
     };
     let (says, lease) = watch::channel(Says::new());
+    let (questions, asked) = mpsc::channel(QUESTIONS);
+    let (ours, listened) = watch::channel(detect::Ours::new());
+    let detecting = detect::run(kernel.prober()?, asked, listened, events.clone());
+    let detecting = tokio::spawn(detecting);
     let anew = Arc::new(Notify::new());
     let owner = Owner {
         kernel,
@@ -82,6 +88,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         synced,
         outgoing: said,
         says,
+        questions,
+        ours,
         anew: anew.clone(),
         last,
         memory: Memory::default(),
@@ -123,7 +131,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     }
     // The drop of the sender is not what ends the owner: its pass is finished first.
     let ended = owner.await;
-    for task in server.into_iter().chain(looking) {
+    for task in server.into_iter().chain(looking).chain([detecting]) {
         task.abort();
     }
     match ended {

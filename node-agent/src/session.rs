@@ -89,7 +89,7 @@ pub(crate) async fn run(
         says: said.lease.clone(),
     };
     tasks.spawn(lease.keep(events.clone()));
-    tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober.clone(), sees));
+    tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober.clone(), sees, events.clone()));
     tasks.spawn(streams::keep(client.clone(), identity.name.clone(), Arc::new(NoContainers)));
     let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
     tokio::select! {

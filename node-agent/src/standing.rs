@@ -6,6 +6,9 @@ use litek8s_plan::{Plan, Problem};
 
 use crate::vips::Unusable;
 
+/// The reason of every conflict.
+const CONFLICT: &str = "AddressConflict";
+
 /// How one VIP stands on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Standing {
@@ -29,7 +32,7 @@ impl Standing {
         for problem in plan.problems.get(vip).into_iter().flatten() {
             let told = Some((problem.reason().to_owned(), problem.to_string()));
             let place = match problem {
-                Problem::RpFilterStrict(_) => &mut standing.degraded,
+                Problem::ClaimedElsewhere(..) | Problem::RpFilterStrict(_) => &mut standing.degraded,
                 Problem::MarkOutsideMask(..)
                 | Problem::ReservedTable(_)
                 | Problem::PriorityOutOfRange(_)
@@ -37,6 +40,8 @@ impl Standing {
                 | Problem::NoGateway
                 | Problem::Duplicate(..)
                 | Problem::AddressConflict(_)
+                | Problem::Probing
+                | Problem::HeldElsewhere(..)
                 | Problem::Failed(_)
                 | Problem::InterfaceMissing(_)
                 | Problem::InterfaceDown(_) => &mut standing.unprogrammed,
@@ -52,6 +57,11 @@ impl Standing {
         }
         standing.announced &= standing.unprogrammed.is_none();
         standing
+    }
+
+    /// Somebody else has the address, or says so.
+    pub(crate) fn conflict(&self) -> Option<&(String, String)> {
+        [&self.unprogrammed, &self.degraded].into_iter().flatten().find(|(reason, _)| reason == CONFLICT)
     }
 
     /// The conditions; a condition that stays keeps the time it began.
@@ -71,9 +81,9 @@ impl Standing {
         };
         let ready = if programmed.0 { announced.clone() } else { programmed.clone() };
         let ready = if ready.0 { good("Ready") } else { ready };
-        let conflict = match &self.unprogrammed {
-            Some((reason, message)) if reason == "AddressConflict" => (true, reason.clone(), message.clone()),
-            _ => (false, "NoConflict".to_owned(), String::new()),
+        let conflict = match self.conflict() {
+            Some((reason, message)) => (true, reason.clone(), message.clone()),
+            None => (false, "NoConflict".to_owned(), String::new()),
         };
         let mut list = vec![
             (names::CONDITION_READY, ready),
@@ -136,6 +146,17 @@ mod tests {
         for kind in ["Ready", "Programmed", "Announced"] {
             assert_eq!(status(&conditions, kind), ("False", "AddressConflict"));
         }
+    }
+
+    #[test]
+    fn a_claim_on_a_vip_that_is_in_place_is_told_and_the_vip_stays_ready() {
+        let mut plan = Plan::default();
+        let claim = Problem::ClaimedElsewhere([2, 0, 0, 0, 0, 9], "eth1".into());
+        plan.problems.insert("d/v".into(), vec![claim]);
+        let conditions = Standing::of("d/v", &plan, None, true).conditions(None, &[], &at(1));
+        assert_eq!(status(&conditions, "AddressConflict"), ("True", "AddressConflict"));
+        assert_eq!(status(&conditions, "Degraded"), ("True", "AddressConflict"));
+        assert_eq!(status(&conditions, "Ready"), ("True", "Ready"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use litek8s_crds::{VipAddress, VipAddressPhase, names};
-use litek8s_plan::Vip;
+use litek8s_plan::{Mac, Vip};
 
 /// Why a VipAddress is not part of the plan: a condition's reason and message.
 pub(crate) type Unusable = (&'static str, String);
@@ -62,6 +62,12 @@ pub(crate) fn read(address: &VipAddress) -> Result<Vip, Unusable> {
         priority: spec.routing_priority,
         endpoints: if spec.egress_enabled { endpoints } else { BTreeSet::new() },
     })
+}
+
+/// A hardware address as `ip link` writes it.
+pub(crate) fn read_mac(text: &str) -> Option<Mac> {
+    let bytes: Option<Vec<u8>> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    bytes?.try_into().ok()
 }
 
 fn parse<T: std::str::FromStr>(field: &str, text: &str) -> Result<T, Unusable> {

@@ -15,7 +15,7 @@ use crate::monitor::Monitor;
 use crate::routing::{address_message, route_message, rule_message};
 use crate::rtnl::Rtnl;
 use crate::wire::NetfilterSocket;
-use crate::{KernelError, Netns, conntrack, nft, observe, resolve};
+use crate::{KernelError, Netns, Prober, conntrack, nft, observe, resolve};
 
 /// How often a transaction is tried when others keep changing their own tables.
 const COMMIT_ATTEMPTS: usize = 20;
@@ -96,6 +96,14 @@ impl Kernel {
     /// When the sockets cannot be had.
     pub fn monitor(&self) -> Result<Monitor, KernelError> {
         Monitor::open(&self.netns)
+    }
+
+    /// Asks who has an address, and hears who says so.
+    ///
+    /// # Errors
+    /// When the sockets cannot be had.
+    pub fn prober(&self) -> Result<Prober, KernelError> {
+        Prober::open(&self.netns)
     }
 
     /// Announces addresses now, and again after 1, 2 and 5 seconds while they are there.

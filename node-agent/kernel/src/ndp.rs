@@ -12,7 +12,7 @@ const TARGET_ADDRESS: u8 = 2;
 /// Of an advertisement: it replaces what the neighbour knew.
 const OVERRIDE: u8 = 0x20;
 /// What does not come from the link itself has passed a router and has less.
-const HOP_LIMIT: u8 = 255;
+pub(crate) const HOP_LIMIT: u8 = 255;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// An unsolicited advertisement: all nodes of the link learn who has `address` (RFC 4861, section 7.2.6).

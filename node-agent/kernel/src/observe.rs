@@ -66,6 +66,8 @@ fn read_interfaces(namespace: &Netns, links: &[Link]) -> Result<BTreeMap<String,
                 let interface = Interface {
                     up: link.up,
                     carrier: link.carrier,
+                    index: link.index,
+                    mac: link.mac,
                     rp_filter: all_filter.max(number(&link.name, "rp_filter")),
                     arp_ignore: all_ignore.max(number(&link.name, "arp_ignore")),
                     promote_secondaries: all_promote.max(number(&link.name, "promote_secondaries")) > 0,

@@ -1,10 +1,17 @@
 //! Asking who has an address, by ARP or neighbour solicitation, and hearing who says so. It changes nothing here.
 
+use std::io::IoSliceMut;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
+use nix::sys::socket::sockopt::{Ipv6RecvHopLimit, Ipv6RecvPacketInfo};
+use nix::sys::socket::{
+    AddressFamily, ControlMessageOwned, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn6,
+    recvfrom, recvmsg, setsockopt, socket,
+};
 use tokio::io::unix::AsyncFd;
+
+use litek8s_plan::Mac;
 
 use crate::links::{link_local, link_named};
 use crate::packet::send_frame;
@@ -29,7 +36,9 @@ pub struct Claim {
     /// The address.
     pub address: IpAddr,
     /// Who has it.
-    pub mac: [u8; 6],
+    pub mac: Mac,
+    /// The kernel's number for the interface it was heard on.
+    pub interface: u32,
 }
 
 /// In whose name a question is asked.
@@ -55,6 +64,8 @@ impl Prober {
             let ndp = match socket(AddressFamily::Inet6, SockType::Raw, flags, SockProtocol::IcmpV6) {
                 Ok(socket) => {
                     only_advertisements(&socket)?;
+                    setsockopt(&socket, Ipv6RecvPacketInfo, &true)?;
+                    setsockopt(&socket, Ipv6RecvHopLimit, &true)?;
                     Some(socket)
                 }
                 Err(nix::errno::Errno::EAFNOSUPPORT) => None,
@@ -99,31 +110,55 @@ impl Prober {
     /// # Errors
     /// When a socket is of no use any more.
     pub async fn heard(&self) -> Result<Claim, KernelError> {
-        let four = hear(&self.arp, |frame| arp::claim(frame).map(|(address, mac)| (address.into(), mac)));
+        let four = hear(&self.arp, read_arp);
         let Some(ndp) = &self.ndp else { return four.await };
         tokio::select! {
             claim = four => claim,
-            claim = hear(ndp, |message| ndp::claim(message).map(|(address, mac)| (address.into(), mac))) => claim,
+            claim = hear(ndp, read_ndp) => claim,
         }
     }
 }
 
+/// One frame, of which `None` when it claims nothing.
+fn read_arp(socket: &OwnedFd) -> nix::Result<Option<Claim>> {
+    let mut frame = [0; FRAME];
+    let (length, from) = recvfrom::<LinkAddr>(socket.as_raw_fd(), &mut frame)?;
+    let claim = frame.get(..length).and_then(arp::claim).zip(from);
+    Ok(claim.map(|((address, mac), from)| Claim {
+        address: address.into(),
+        mac,
+        interface: u32::try_from(from.ifindex()).unwrap_or_default(),
+    }))
+}
+
+/// One message. What has passed a router is no neighbour's (RFC 4861, section 7.1.2).
+fn read_ndp(socket: &OwnedFd) -> nix::Result<Option<Claim>> {
+    let mut message = [0; FRAME];
+    let mut space = nix::cmsg_space!(libc::in6_pktinfo, libc::c_int);
+    let mut parts = [IoSliceMut::new(&mut message)];
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let received = recvmsg::<SockaddrIn6>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
+    let (mut interface, mut hops, length) = (0, 0, received.bytes);
+    for control in received.cmsgs()? {
+        if let ControlMessageOwned::Ipv6PacketInfo(info) = control {
+            interface = info.ipi6_ifindex;
+        } else if let ControlMessageOwned::Ipv6HopLimit(limit) = control {
+            hops = limit;
+        }
+    }
+    let claim = message.get(..length).filter(|_| hops == ndp::HOP_LIMIT.into()).and_then(ndp::claim);
+    Ok(claim.map(|(address, mac)| Claim { address: address.into(), mac, interface }))
+}
+
 async fn hear(
     socket: &AsyncFd<OwnedFd>,
-    read: impl Fn(&[u8]) -> Option<(IpAddr, [u8; 6])>,
+    read: fn(&OwnedFd) -> nix::Result<Option<Claim>>,
 ) -> Result<Claim, KernelError> {
-    let mut frame = [0; FRAME];
     loop {
         let mut ready = socket.readable().await.map_err(KernelError::Socket)?;
-        let received = ready.try_io(|socket| {
-            recv(socket.get_ref().as_raw_fd(), &mut frame, MsgFlags::MSG_DONTWAIT).map_err(Into::into)
-        });
-        match received {
-            Ok(Ok(length)) => {
-                if let Some((address, mac)) = frame.get(..length).and_then(&read) {
-                    return Ok(Claim { address, mac });
-                }
-            }
+        match ready.try_io(|socket| read(socket.get_ref()).map_err(Into::into)) {
+            Ok(Ok(Some(claim))) => return Ok(claim),
+            Ok(Ok(None)) => {}
             // An interface that went down says so once.
             Ok(Err(error)) if error.raw_os_error() == Some(libc::ENETDOWN) => {}
             Ok(Err(error)) => return Err(KernelError::Socket(error)),

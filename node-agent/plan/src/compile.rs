@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 pub use gateway::{GatewayStanding, Refusal};
-pub use problem::Problem;
+pub use problem::{Problem, mac_text};
 
 use crate::{
     Address, AddressKey, Desired, FALLBACK_METRIC, Facts, Family, LABEL_PREFIX, LIFETIME, MarkNetworks,

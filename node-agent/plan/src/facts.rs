@@ -38,6 +38,9 @@ pub struct Facts {
     /// Whether addresses may be renewed: somebody else is there, the API or a neighbour. On a node that is alone they end.
     #[serde(skip)]
     pub in_company: bool,
+    /// VIPs (`namespace/name`) whose address others on the network have, or may have.
+    #[serde(skip)]
+    pub contested: BTreeMap<String, Contest>,
     /// VIPs (`namespace/name`) and gateways (`name`) the kernel would not take on an earlier try, with what it said. They
     /// are left out until their time to be tried again has come.
     #[serde(skip)]
@@ -89,6 +92,20 @@ impl Vip {
     }
 }
 
+/// A hardware address.
+pub type Mac = [u8; 6];
+
+/// How an address of ours stands with the others on its network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contest {
+    /// Whether anybody has it is being asked.
+    Asking,
+    /// That one has it.
+    Held(Mac),
+    /// That one says that he has it too, since it was put in place here.
+    Claimed(Mac),
+}
+
 /// What is known of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
@@ -96,6 +113,10 @@ pub struct Interface {
     pub up: bool,
     /// Has a carrier.
     pub carrier: bool,
+    /// The kernel's number for it.
+    pub index: u32,
+    /// Its hardware address, where it has one of six bytes.
+    pub mac: Option<Mac>,
     /// The reverse path filter in force for IPv4: the larger of `all` and the interface's own.
     pub rp_filter: u8,
     /// Whether the next IPv4 address of a subnet takes over when the first is deleted (`all` or the interface's own).

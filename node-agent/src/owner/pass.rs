@@ -43,6 +43,7 @@ impl Owner {
                 let why = || ("CutOff", "its address ended, and others may have it by now".to_owned());
                 unusable.extend(ended.into_iter().map(|vip| (vip.name, why())));
             }
+            self.judge_contests(&mut facts, &observed);
             facts.excluded = errors(&self.memory.excluded);
             facts.closed = errors(&self.memory.closed);
             foreign &= !self.find_pods(&mut facts, &observed).await?;
@@ -78,6 +79,7 @@ impl Owner {
         }
         self.memory.settled = true;
         self.announce_again(&facts, &plan, &observed, announced).await;
+        self.defend(&facts, &observed).await;
         self.watch_conflicts(&observed, facts.mask);
         if self.index.synced() {
             self.report(&plan, &unusable);

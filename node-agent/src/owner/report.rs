@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use litek8s_crds::{VipAddress, names};
-use litek8s_plan::Plan;
+use litek8s_plan::{Mac, Plan, mac_text};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -28,7 +28,11 @@ impl Owner {
         for (vip, address) in self.index.addresses() {
             let announced = self.memory.announced.contains_key(vip);
             let standing = Standing::of(vip, plan, unusable.get(vip), announced);
-            if let Some((reason, message)) = &standing.unprogrammed
+            // It is known in an instant, and nothing to be told before.
+            if standing.unprogrammed.as_ref().is_some_and(|(reason, _)| reason == "Probing") {
+                continue;
+            }
+            if let Some((reason, message)) = standing.unprogrammed.as_ref().or(standing.conflict())
                 && !matches!(reason.as_str(), "Pending" | "Releasing")
             {
                 let key = (vip.clone(), reason.clone());
@@ -36,12 +40,16 @@ impl Owner {
                     outgoing.push(Outgoing::Note(note(address, reason, message)));
                 }
                 told.insert(key);
+            }
+            if let Some((reason, _)) = &standing.unprogrammed {
                 *problems.entry(reason.clone()).or_default() += 1;
             }
             if let Some((reason, _)) = &standing.degraded {
                 *problems.entry(reason.clone()).or_default() += 1;
             }
-            if let Some(patch) = patch(vip, address, &standing) {
+            let mac =
+                self.memory.macs.get(&address.spec.interface).filter(|_| standing.unprogrammed.is_none());
+            if let Some(patch) = patch(vip, address, &standing, mac.copied()) {
                 let under_way = self.memory.sent.get(vip).is_some_and(|(body, _)| *body == patch.body);
                 if !under_way {
                     self.memory.sent.insert(vip.clone(), (patch.body.clone(), now));
@@ -59,7 +67,7 @@ impl Owner {
                 )),
                 ..Standing::default()
             };
-            if let Some(patch) = patch(vip, address, &standing)
+            if let Some(patch) = patch(vip, address, &standing, None)
                 && self.memory.sent.get(vip).is_none_or(|(body, _)| *body != patch.body)
             {
                 self.memory.sent.insert(vip.clone(), (patch.body.clone(), now));
@@ -81,12 +89,14 @@ impl Owner {
 }
 
 /// What the status should say, if it says something else.
-fn patch(vip: &str, address: &VipAddress, standing: &Standing) -> Option<StatusPatch> {
+fn patch(vip: &str, address: &VipAddress, standing: &Standing, mac: Option<Mac>) -> Option<StatusPatch> {
     let status = address.status.clone().unwrap_or_default();
     let generation = address.metadata.generation;
     let now = Time(Timestamp::now());
     let conditions = standing.conditions(generation, &status.conditions, &now);
-    if conditions == status.conditions && status.observed_generation == generation {
+    let mac = mac.map(mac_text);
+    let same = status.observed_generation == generation && status.hardware_address == mac;
+    if conditions == status.conditions && same {
         return None;
     }
     Some(StatusPatch {
@@ -96,7 +106,7 @@ fn patch(vip: &str, address: &VipAddress, standing: &Standing) -> Option<StatusP
         // Of this very object, not of one that has its name by now.
         body: json!({
             "metadata": {"uid": address.metadata.uid},
-            "status": {"observedGeneration": generation, "conditions": conditions},
+            "status": {"observedGeneration": generation, "conditions": conditions, "hardwareAddress": mac},
         }),
     })
 }

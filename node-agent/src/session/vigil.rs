@@ -23,6 +23,7 @@ use crate::fitness::Says;
 use crate::index::Change;
 use crate::neighbours::Neighbours;
 use crate::owner::Event;
+use crate::vips;
 
 const MANAGER: &str = "litek8s-agent";
 /// How often the Lease is renewed, and for how long it is good, in seconds.
@@ -147,6 +148,7 @@ pub(super) async fn watch_over(
     identity: Identity,
     prober: Arc<Prober>,
     sight: watch::Sender<Sight>,
+    events: mpsc::Sender<Event>,
 ) {
     let mut neighbours = Neighbours::new(&identity.name);
     let addresses = watcher(Api::<VipAddress>::all(client.clone()), watcher::Config::default());
@@ -169,7 +171,13 @@ pub(super) async fn watch_over(
                 Some(Ok(watcher::Event::Init)) => listed.clear(),
                 Some(Ok(watcher::Event::InitApply(address))) => listed.push(address),
                 Some(Ok(watcher::Event::InitDone)) => neighbours.hear(Change::Reset(std::mem::take(&mut listed))),
-                Some(Ok(watcher::Event::Apply(address))) => neighbours.hear(Change::Apply(address)),
+                Some(Ok(watcher::Event::Apply(address))) => {
+                    if let Some(leaves) = leaves(&identity.name, &address) {
+                        // Unheard, its next holder asks for it first.
+                        let _ = events.try_send(leaves);
+                    }
+                    neighbours.hear(Change::Apply(address));
+                }
                 Some(Ok(watcher::Event::Delete(address))) => neighbours.hear(Change::Delete(address)),
                 Some(Err(_)) => {}
                 None => return,
@@ -199,4 +207,15 @@ pub(super) async fn watch_over(
             }
         }
     }
+}
+
+/// What is told of a VipAddress that another node is asked to let go of: this one may be the next to have it.
+fn leaves(own: &str, address: &VipAddress) -> Option<Event> {
+    let spec = &address.spec;
+    if spec.node == own || !vips::waits(address) {
+        return None;
+    }
+    let cidr: ipnet::IpNet = spec.virtual_cidr.parse().ok()?;
+    let mac = address.status.as_ref().and_then(|status| status.hardware_address.as_deref());
+    Some(Event::Leaves(cidr.addr(), mac.and_then(vips::read_mac)))
 }

@@ -85,6 +85,19 @@ impl Place {
         String::from_utf8(stdout).unwrap()
     }
 
+    /// Runs a line of shell at the other end of the VIP network.
+    pub(crate) fn outside(&self, line: &str) -> String {
+        let output = self.outside.command("sh").unwrap().args(["-c", line]).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The hardware address there.
+    pub(crate) fn stranger(&self) -> String {
+        let link = self.outside("ip -o link show far");
+        link.split("link/ether ").nth(1).unwrap().split(' ').next().unwrap().to_owned()
+    }
+
     /// Everything an agent may have put there.
     pub(crate) fn state(&self) -> String {
         self.sh("ip rule show; ip route show table 20001; ip -4 addr show dev eth1 | grep -v valid_lft; nft list ruleset")

@@ -175,3 +175,57 @@ fn a_vip_the_kernel_refuses_is_reported_and_does_not_keep_the_others_out() {
         agent.stop().await;
     });
 }
+
+#[test]
+fn an_address_that_a_stranger_on_the_network_has_is_not_added_until_he_is_gone() {
+    Place::run(|place| async move {
+        let api = api();
+        place.outside("ip addr add 203.0.113.10/24 dev far");
+        let agent = place.agent(api.serve(CancellationToken::new()).await);
+        let conflict = || condition(&api, "web-1", "AddressConflict");
+        eventually("the conflict is reported", || conflict().is_some_and(|(status, _)| status == "True"))
+            .await;
+        let status = api.get("vipaddresses", "default/web-1").unwrap()["status"].to_string();
+        let mac = place.stranger();
+        assert!(status.contains(&format!("{mac} has the address on the network of eth1")), "{status}");
+        eventually("the Service's Event is there", || !api.all("events").is_empty()).await;
+        assert_eq!(api.all("events")[0]["reason"], "VipAddressConflict");
+        assert!(!place.state().contains("203.0.113.10"), "{}", place.state());
+
+        place.outside("ip addr del 203.0.113.10/24 dev far");
+        eventually("the VIP is ready", || is_ready(&api, "web-1") && place.has_vip()).await;
+        let link = place.sh("ip -o link show eth1");
+        let told = api.get("vipaddresses", "default/web-1").unwrap()["status"]["hardwareAddress"].clone();
+        assert!(link.contains(told.as_str().unwrap()), "{told} {link}");
+        assert_eq!(api.all("events").len(), 1, "said once");
+        agent.stop().await;
+    });
+}
+
+#[test]
+fn a_vip_in_place_that_a_stranger_claims_is_defended_and_told_of() {
+    Place::run(|place| async move {
+        let api = api();
+        let agent = place.agent(api.serve(CancellationToken::new()).await);
+        eventually("the VIP is ready", || is_ready(&api, "web-1")).await;
+        // As long as an answer counts as one to the question before.
+        tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
+        let announcements = || place.counter("litek8s_agent_announcements_total");
+        let announced = announcements();
+        // Whoever asks for another address says which one he has.
+        place.outside(
+            "ip addr add 203.0.113.10/24 dev far; ping -c1 -W1 -I 203.0.113.10 203.0.113.77 || true",
+        );
+        let conflict = || condition(&api, "web-1", "AddressConflict");
+        eventually("the claim is reported", || conflict().is_some_and(|(status, _)| status == "True")).await;
+        assert!(is_ready(&api, "web-1") && place.has_vip());
+        eventually("the Service's Event is there", || !api.all("events").is_empty()).await;
+        let message = api.all("events")[0]["message"].to_string();
+        assert!(
+            message.contains(&format!("{} says that it has the address too", place.stranger())),
+            "{message}"
+        );
+        eventually("it is defended", || announcements() > announced).await;
+        agent.stop().await;
+    });
+}

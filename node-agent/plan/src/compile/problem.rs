@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::compile::{MAIN_RULE, RESERVED_TABLES};
-use crate::{Facts, Family, Vip};
+use crate::{Contest, Facts, Family, Mac, Vip};
 
 /// Why a VIP is refused, or in what it falls short.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +23,12 @@ pub enum Problem {
     Duplicate(&'static str, String),
     /// The address is on an interface and is not ours.
     AddressConflict(String),
+    /// Whether anybody on the network has the address is being asked.
+    Probing,
+    /// That hardware address has it, on the network of that interface.
+    HeldElsewhere(Mac, String),
+    /// That hardware address says so too, while the VIP is in place.
+    ClaimedElsewhere(Mac, String),
     /// The kernel would not take it.
     Failed(String),
     /// The interface does not exist.
@@ -37,7 +43,10 @@ impl Problem {
     /// Whether nothing of the VIP is programmed.
     pub fn refuses(&self) -> bool {
         match self {
-            Self::InterfaceMissing(_) | Self::InterfaceDown(_) | Self::RpFilterStrict(_) => false,
+            Self::InterfaceMissing(_)
+            | Self::InterfaceDown(_)
+            | Self::RpFilterStrict(_)
+            | Self::ClaimedElsewhere(..) => false,
             Self::MarkOutsideMask(..)
             | Self::ReservedTable(_)
             | Self::PriorityOutOfRange(_)
@@ -45,6 +54,8 @@ impl Problem {
             | Self::NoGateway
             | Self::Duplicate(..)
             | Self::AddressConflict(_)
+            | Self::Probing
+            | Self::HeldElsewhere(..)
             | Self::Failed(_) => true,
         }
     }
@@ -58,7 +69,10 @@ impl Problem {
             Self::GatewayOutsideNetwork(_) => "GatewayOutsideNetwork",
             Self::NoGateway => "NoGateway",
             Self::Duplicate(..) => "Duplicate",
-            Self::AddressConflict(_) => "AddressConflict",
+            Self::AddressConflict(_) | Self::HeldElsewhere(..) | Self::ClaimedElsewhere(..) => {
+                "AddressConflict"
+            }
+            Self::Probing => "Probing",
             Self::Failed(_) => "KernelRefused",
             Self::InterfaceMissing(_) => "InterfaceMissing",
             Self::InterfaceDown(_) => "InterfaceDown",
@@ -85,6 +99,17 @@ impl fmt::Display for Problem {
             Self::AddressConflict(interface) => {
                 write!(f, "the address is on {interface} already and was not put there for a VIP")
             }
+            Self::Probing => f.write_str("the network is being asked whether anybody has the address"),
+            Self::HeldElsewhere(mac, interface) => {
+                write!(f, "{} has the address on the network of {interface}", mac_text(*mac))
+            }
+            Self::ClaimedElsewhere(mac, interface) => {
+                write!(
+                    f,
+                    "{} says that it has the address too, on the network of {interface}",
+                    mac_text(*mac)
+                )
+            }
             Self::Failed(error) => f.write_str(error),
             Self::InterfaceMissing(name) => write!(f, "there is no interface {name}"),
             Self::InterfaceDown(name) => write!(f, "interface {name} is down"),
@@ -96,6 +121,11 @@ impl fmt::Display for Problem {
             }
         }
     }
+}
+
+/// A hardware address as `ip link` writes it.
+pub fn mac_text(mac: Mac) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// All that stands against `vip`, given the VIPs accepted before it.
@@ -138,6 +168,12 @@ pub(super) fn problems<'a>(
         if interface.foreign.iter().any(|network| network.addr() == vip.address()) {
             found.push(Problem::AddressConflict(name.clone()));
         }
+    }
+    match facts.contested.get(&vip.name) {
+        Some(Contest::Asking) => found.push(Problem::Probing),
+        Some(Contest::Held(mac)) => found.push(Problem::HeldElsewhere(*mac, vip.interface.clone())),
+        Some(Contest::Claimed(mac)) => found.push(Problem::ClaimedElsewhere(*mac, vip.interface.clone())),
+        None => {}
     }
     if let Some(error) = facts.excluded.get(&vip.name) {
         found.push(Problem::Failed(error.clone()));

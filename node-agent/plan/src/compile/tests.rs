@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Facts, Interface, Observed, Plan, Problem, Route, Vip, compile, diff};
+use crate::{Contest, Facts, Interface, Observed, Plan, Problem, Route, Vip, compile, diff};
 
 /// Two VIPs on eth1: one for a source network with an egress pod, one for everything.
 pub(crate) fn golden_facts() -> Facts {
@@ -248,4 +248,23 @@ fn guarded_pods_have_no_way_out_but_a_mark() {
     );
     facts.guarded.clear();
     assert!(!compile(&facts).desired.nft.unwrap().chains.contains_key("filter-forward"));
+}
+
+#[test]
+fn an_address_that_somebody_else_has_or_may_have_is_not_added() {
+    let mut facts = golden_facts();
+    let (first, stranger) = ("default/web-1", [2, 0, 0, 0, 0, 0x99]);
+    let mut judged = |contest| {
+        facts.contested.insert(first.into(), contest);
+        let plan = compile(&facts);
+        let problem = &plan.problems[first][0];
+        assert!(plan.accepts("default/web-2"));
+        (plan.accepts(first), problem.reason(), problem.to_string())
+    };
+    assert_eq!(judged(Contest::Asking).1, "Probing");
+    let (accepted, reason, words) = judged(Contest::Held(stranger));
+    assert_eq!((accepted, reason), (false, "AddressConflict"));
+    assert_eq!(words, "02:00:00:00:00:99 has the address on the network of eth1");
+    let (accepted, reason, _) = judged(Contest::Claimed(stranger));
+    assert_eq!((accepted, reason), (true, "AddressConflict"));
 }
