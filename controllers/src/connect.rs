@@ -6,6 +6,8 @@ use anyhow::Context;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+use crate::requests::Requests;
+
 /// The API of the same process: where, whom to trust, and the token that is bound to the leader's term.
 #[derive(Clone)]
 pub struct InProcess {
@@ -23,12 +25,12 @@ impl std::fmt::Debug for InProcess {
     }
 }
 
-pub(crate) fn in_process(access: &InProcess) -> anyhow::Result<Client> {
+pub(crate) fn in_process(access: &InProcess, requests: &Requests) -> anyhow::Result<Client> {
     let mut config = Config::new(access.url.parse().context("the URL of the API")?);
     let der = litek8s_daemon::pki::der_of_pem(&access.ca_pem).context("the certificate of the API's CA")?;
     config.root_cert = Some(vec![der]);
     config.auth_info = token(&access.token)?;
-    Client::try_from(config).context("a client of the API in this process")
+    requests.client(config).context("a client of the API in this process")
 }
 
 fn token(token: &str) -> anyhow::Result<AuthInfo> {
@@ -36,7 +38,10 @@ fn token(token: &str) -> anyhow::Result<AuthInfo> {
 }
 
 /// By the file, or by what the environment has.
-pub(crate) async fn from_kubeconfig(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+pub(crate) async fn from_kubeconfig(
+    kubeconfig: Option<&Path>,
+    requests: &Requests,
+) -> anyhow::Result<Client> {
     let config = match kubeconfig {
         Some(file) => {
             let kubeconfig =
@@ -47,5 +52,5 @@ pub(crate) async fn from_kubeconfig(kubeconfig: Option<&Path>) -> anyhow::Result
         }
         None => Config::infer().await.context("no kubeconfig and no ServiceAccount")?,
     };
-    Client::try_from(config).context("a client of the API")
+    requests.client(config).context("a client of the API")
 }

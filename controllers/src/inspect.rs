@@ -16,6 +16,7 @@ use litek8s_crds::names;
 use serde::Serialize;
 
 use crate::connect;
+use crate::requests::Requests;
 use snapshot::Snapshot;
 
 /// How an answer is printed.
@@ -123,7 +124,7 @@ pub async fn doctor(options: Doctor) -> anyhow::Result<()> {
 }
 
 async fn read(asking: &Asking) -> anyhow::Result<Snapshot> {
-    let client = connect::from_kubeconfig(asking.kubeconfig.as_deref()).await?;
+    let client = connect::from_kubeconfig(asking.kubeconfig.as_deref(), &Requests::default()).await?;
     Snapshot::read(&client, &asking.agent_namespace).await
 }
 

@@ -8,6 +8,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 
+use crate::definitions::lack;
 use crate::options::Settings;
 
 /// How long a definition may take until it is served.
@@ -32,10 +33,17 @@ pub(crate) async fn definitions(client: &Client, settings: &Settings) -> anyhow:
             }
         }
         let served = await_condition(api.clone(), &name, conditions::is_crd_established());
-        match tokio::time::timeout(PATIENCE, served).await {
+        let served = match tokio::time::timeout(PATIENCE, served).await {
             Ok(result) => result.with_context(|| format!("waiting for {name}"))?,
-            Err(_) => bail!("{name} was not served within {} s", PATIENCE.as_secs()),
+            Err(_) => bail!("{name} was not served within {} s: apply crds/manifests", PATIENCE.as_secs()),
         };
+        if let Some(lack) = served.and_then(|served| lack(&served, &definition)) {
+            tracing::warn!(
+                definition = name,
+                lack,
+                "the definition is of another release: apply crds/manifests"
+            );
+        }
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! The operator suite's controllers; each a folder with its pure decide.
 
 mod connect;
+mod definitions;
 mod install;
 mod lease;
 mod metrics;
 mod options;
+mod requests;
 mod run;
 
 pub mod gateway;

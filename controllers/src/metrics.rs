@@ -5,6 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::gateway::GatewayMetrics;
+use crate::requests::Requests;
 use crate::vip::VipMetrics;
 
 /// The metrics of all controllers; clones share them. Those that describe a state are there only while this process
@@ -12,6 +13,7 @@ use crate::vip::VipMetrics;
 #[derive(Debug, Clone)]
 pub struct ControllerMetrics {
     pub(crate) leading: Gauge,
+    pub(crate) requests: Requests,
     pub(crate) vips: VipMetrics,
     pub(crate) gateways: GatewayMetrics,
 }
@@ -27,7 +29,12 @@ impl ControllerMetrics {
                 leading.clone(),
             );
         });
-        Self { leading, vips: VipMetrics::new(metrics), gateways: GatewayMetrics::new(metrics) }
+        Self {
+            leading,
+            requests: Requests::new(metrics),
+            vips: VipMetrics::new(metrics),
+            gateways: GatewayMetrics::new(metrics),
+        }
     }
 }
 

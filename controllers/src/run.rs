@@ -16,9 +16,9 @@ use crate::{gateway, install, vip};
 pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Result<()> {
     let settings = options.settings();
     ensure!(settings.vips || settings.gateways, "--vips false and --gateways false leave nothing to do");
-    let client = connect::from_kubeconfig(options.kubeconfig.as_deref()).await?;
     let (registry, readiness) = (Metrics::default(), Readiness::new("the Lease was not read yet"));
     let metrics = ControllerMetrics::new(&registry);
+    let client = connect::from_kubeconfig(options.kubeconfig.as_deref(), &metrics.requests).await?;
     if let Some(address) = options.listen {
         let listener = serve::listen(address).await?;
         tokio::spawn(serve::serve(listener, registry, readiness.clone(), shutdown.clone()));
@@ -38,7 +38,7 @@ pub async fn run_in_process(
     metrics: ControllerMetrics,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let client = connect::in_process(&access)?;
+    let client = connect::in_process(&access, &metrics.requests)?;
     run_with_client(client, Settings::default(), metrics, shutdown).await
 }
 

@@ -8,7 +8,11 @@ use litek8s_crds::names;
 use serde::Serialize;
 
 use super::snapshot::Snapshot;
+use crate::definitions;
 use crate::vip::{Memory, decide};
+
+/// What to do about a definition.
+const APPLY: &str = "apply crds/manifests, or upgrade the chart with crds.enabled=true";
 
 /// The answer.
 #[derive(Debug, Serialize)]
@@ -37,6 +41,7 @@ pub(super) fn doctor(snapshot: &Snapshot) -> Diagnosis {
         addresses: snapshot.facts.addresses.len(),
         findings: Vec::new(),
     };
+    diagnosis.definitions(snapshot);
     diagnosis.objects(snapshot);
     diagnosis.agents(snapshot);
     diagnosis.statuses(snapshot);
@@ -51,6 +56,24 @@ impl Diagnosis {
             reason: reason.to_owned(),
             message: message.to_owned(),
         });
+    }
+
+    /// Whether the kinds are those of this release.
+    fn definitions(&mut self, snapshot: &Snapshot) {
+        for wanted in litek8s_crds::definitions() {
+            let name = wanted.name_any();
+            let object = format!("CustomResourceDefinition {name}");
+            match snapshot.definitions.get(&name) {
+                None => {}
+                Some(None) => self.find(true, object, "DefinitionMissing", APPLY),
+                Some(Some(served)) => {
+                    if let Some(lack) = definitions::lack(served, &wanted) {
+                        let message = format!("it is of another release, it differs in {lack}: {APPLY}");
+                        self.find(true, object, "DefinitionOutdated", &message);
+                    }
+                }
+            }
+        }
     }
 
     /// What the controller would say of the objects now.
@@ -209,5 +232,30 @@ mod tests {
             told,
             expected.map(|(wrong, object, reason)| (wrong, object.to_owned(), reason.to_owned()))
         );
+    }
+
+    #[test]
+    fn a_definition_that_is_missing_or_of_another_release_is_told() {
+        let mut snapshot = Snapshot::new(Objects::default(), &[], "2026-01-01T00:00:20Z".parse().unwrap());
+        let all = litek8s_crds::definitions();
+        snapshot.definitions = all.iter().map(|one| (one.name_any(), Some(one.clone()))).collect();
+        let told = |snapshot: &Snapshot| -> Vec<String> {
+            let found = doctor(snapshot).findings.into_iter().filter(|found| found.reason != "NoConfig");
+            found.map(|found| format!("{} {}", found.reason, found.object)).collect()
+        };
+        assert_eq!(told(&snapshot), Vec::<String>::new());
+        snapshot.definitions.insert("vipguards.netwrangler.dev".into(), None);
+        let outdated =
+            snapshot.definitions.get_mut("vipaddresses.netwrangler.dev").unwrap().as_mut().unwrap();
+        outdated.spec.versions[0].additional_printer_columns = None;
+        assert_eq!(
+            told(&snapshot),
+            [
+                "DefinitionOutdated CustomResourceDefinition vipaddresses.netwrangler.dev",
+                "DefinitionMissing CustomResourceDefinition vipguards.netwrangler.dev",
+            ]
+        );
+        snapshot.definitions.clear();
+        assert_eq!(told(&snapshot), Vec::<String>::new(), "who may not look is told nothing");
     }
 }

@@ -1,11 +1,13 @@
 //! Everything the VIP controller knows, read once.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use anyhow::Context;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
 use litek8s_crds::{Finding, names};
@@ -33,6 +35,8 @@ pub(super) struct Snapshot {
     pub(super) facts: Facts,
     pub(super) objects: Objects,
     pub(super) agents: Vec<Agent>,
+    /// The suite's definitions by name, those that could be looked at; none for one that is not there.
+    pub(super) definitions: BTreeMap<String, Option<CustomResourceDefinition>>,
 }
 
 impl Snapshot {
@@ -51,14 +55,30 @@ impl Snapshot {
             guards: all(client).await?,
             leases: leases.iter().filter_map(|lease| LeaseFact::read(lease, renewed(lease)?)).collect(),
         };
-        Ok(Self::new(objects, &leases, now))
+        Ok(Self { definitions: definitions(client).await?, ..Self::new(objects, &leases, now) })
     }
 
     pub(super) fn new(objects: Objects, leases: &[Arc<Lease>], now: Timestamp) -> Self {
         let facts = facts(&objects, &manager(&objects), now);
         let agents = leases.iter().filter_map(|lease| agent(lease, now)).collect();
-        Self { facts, objects, agents }
+        Self { facts, objects, agents, definitions: BTreeMap::new() }
     }
+}
+
+/// Who may not look at definitions learns nothing of them.
+async fn definitions(client: &Client) -> anyhow::Result<BTreeMap<String, Option<CustomResourceDefinition>>> {
+    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    let mut found = BTreeMap::new();
+    for name in litek8s_crds::definitions().iter().map(ResourceExt::name_any) {
+        match api.get_opt(&name).await {
+            Ok(definition) => {
+                found.insert(name, definition);
+            }
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {}
+            Err(error) => return Err(error).with_context(|| format!("get {name}")),
+        }
+    }
+    Ok(found)
 }
 
 /// Whose VipAddresses are looked at: those of the manager that made some, or of the default one.
@@ -93,7 +113,11 @@ where
     let mut params = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
     loop {
-        let page = api.list(&params).await.with_context(|| format!("list {}", K::plural(&())))?;
+        let page = match api.list(&params).await {
+            // The kind has no definition, so there is none of it.
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(found),
+            page => page.with_context(|| format!("list {}", K::plural(&())))?,
+        };
         found.extend(page.items.into_iter().map(Arc::new));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

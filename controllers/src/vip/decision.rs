@@ -163,6 +163,25 @@ pub struct Note {
     pub message: String,
 }
 
+/// The longest text of an Event, in bytes, as `events.k8s.io` has it.
+const LONGEST: usize = 1024;
+
+/// Neighbours of one subject and kind as one, as long as that fits into an Event.
+pub(crate) fn together<'a>(notes: impl IntoIterator<Item = &'a Note>) -> Vec<Note> {
+    let mut all: Vec<Note> = Vec::new();
+    for note in notes {
+        let fits = |said: &&mut Note| {
+            (&said.subject, said.kind) == (&note.subject, note.kind)
+                && said.message.len() + "; ".len() + note.message.len() <= LONGEST
+        };
+        match all.last_mut().filter(fits) {
+            Some(said) => said.message = format!("{}; {}", said.message, note.message),
+            None => all.push(note.clone()),
+        }
+    }
+    all
+}
+
 impl fmt::Display for Action {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -216,5 +235,34 @@ impl fmt::Display for Decision {
             }
         }
         self.actions.iter().try_for_each(|action| writeln!(formatter, "{action}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_to_one_subject_is_one_event_as_long_as_it_fits() {
+        let note = |service: &str, kind, message: &str| Note {
+            subject: Subject::Service(
+                VipService { namespace: "shop".into(), name: service.into() },
+                "u".into(),
+            ),
+            kind,
+            message: message.to_owned(),
+        };
+        let (assigned, moved) = (NoteKind::VipAssigned, NoteKind::VipMoved);
+        let notes = [
+            note("web", assigned, "one"),
+            note("web", assigned, "two"),
+            note("web", moved, "three"),
+            note("api", moved, "four"),
+        ];
+        let told: Vec<String> = together(&notes).into_iter().map(|note| note.message).collect();
+        assert_eq!(told, ["one; two", "three", "four"]);
+        let long = vec![note("web", assigned, &"x".repeat(400)); 5];
+        let lengths: Vec<usize> = together(&long).iter().map(|note| note.message.len()).collect();
+        assert_eq!(lengths, [802, 802, 400]);
     }
 }

@@ -1,7 +1,7 @@
 //! Does what a decision says: deletions, then what is new, then statuses and Events. One that fails stops no other one,
 //! but nothing is made while something that had to go first may still be there.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -15,24 +15,35 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::caches::Caches;
-use super::decision::{Action, Decision, Note};
+use super::decision::{self, Action, Decision, Note};
 use super::gather::{Objects, asks, load_balancer};
 use super::metrics::VipMetrics;
 use super::recorder::Recorder;
+use super::report::ServiceReport;
 use super::status;
 
 /// How many requests are under way at once.
-const CONCURRENCY: usize = 16;
+const CONCURRENCY: usize = 32;
 
 /// How long to wait until the caches show what was written.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a write changed that the cache of VipAddresses has to show before the next decision.
-enum Written {
-    Made { namespace: String, name: String, uid: String },
+enum Written<'a> {
+    Made { namespace: String, name: String, uid: String, note: &'a Note },
     Gone { namespace: String, name: String, uid: String },
     Released { namespace: String, name: String, uid: String },
     Nothing,
+}
+
+impl Written<'_> {
+    /// What is to be told of it.
+    fn note(&self) -> Option<&Note> {
+        match self {
+            Self::Made { note, .. } => Some(note),
+            Self::Gone { .. } | Self::Released { .. } | Self::Nothing => None,
+        }
+    }
 }
 
 /// The API, and in whose name to write.
@@ -67,26 +78,33 @@ impl Executor {
             let (made, other): (Vec<&Action>, Vec<&Action>) = actions.into_iter().partition(makes);
             let actions = if failed == 0 { [other, made].concat() } else { other };
             // Boxed, so that the compiler sees the whole as `Send`.
-            let writes: Vec<BoxFuture<'_, Result<Written, ()>>> =
-                actions.into_iter().map(|action| self.act(action, now).boxed()).collect();
-            let written: Vec<Result<Written, ()>> =
-                stream::iter(writes).buffer_unordered(CONCURRENCY).collect().await;
+            let writes: Vec<BoxFuture<'_, Result<Written<'_>, ()>>> =
+                actions.into_iter().map(|action| self.act(action).boxed()).collect();
+            // In order, so that what happened to one Service is told together.
+            let written: Vec<Result<Written<'_>, ()>> =
+                stream::iter(writes).buffered(CONCURRENCY).collect().await;
             failed += written.iter().filter(|result| result.is_err()).count();
-            let written: Vec<Written> = written.into_iter().flatten().collect();
+            let written: Vec<Written<'_>> = written.into_iter().flatten().collect();
+            self.note(written.iter().filter_map(Written::note), now);
             if tokio::time::timeout(PATIENCE, shown(caches, &written)).await.is_err() {
                 tracing::warn!("the watch of VipAddresses is behind what was written");
             }
         }
         failed += self.statuses(decision, objects, now).await;
-        for note in &decision.notes {
-            self.recorder.tell(note, now);
-            self.metrics.noted(note.kind);
-        }
+        self.note(&decision.notes, now);
         self.metrics.failed(failed);
         failed
     }
 
-    async fn act(&self, action: &Action, now: Timestamp) -> Result<Written, ()> {
+    /// Counts what happened and tells it as Events.
+    fn note<'a>(&self, notes: impl IntoIterator<Item = &'a Note>, now: Timestamp) {
+        let counted = notes.into_iter().inspect(|note| self.metrics.noted(note.kind));
+        for note in decision::together(counted) {
+            self.recorder.tell(&note, now);
+        }
+    }
+
+    async fn act<'a>(&self, action: &'a Action) -> Result<Written<'a>, ()> {
         let result = match action {
             Action::Delete { namespace, name, uid, finalizers, .. } => {
                 let kept = finalizers.as_deref();
@@ -99,7 +117,7 @@ impl Executor {
                     uid: uid.clone(),
                 })
             }
-            Action::Create { address, note } => self.create(address, note, now).await,
+            Action::Create { address, note } => self.create(address, note).await,
             Action::Guard { node, pods } => self.guard(node, pods).await.map(|()| Written::Nothing),
             Action::Map { namespace, name, uid, endpoints } => {
                 let api: Api<VipAddress> = Api::namespaced(self.client.clone(), namespace);
@@ -128,7 +146,7 @@ impl Executor {
         name: &str,
         uid: &str,
         finalizers: Option<&[String]>,
-    ) -> Result<Written, kube::Error> {
+    ) -> Result<Written<'static>, kube::Error> {
         if let Some(finalizers) = finalizers {
             self.strip(namespace, name, uid, finalizers).await?;
         }
@@ -179,45 +197,30 @@ impl Executor {
     }
 
     /// Makes a VipAddress; one of its name that is there already will be seen.
-    async fn create(
-        &self,
-        address: &VipAddress,
-        note: &Note,
-        now: Timestamp,
-    ) -> Result<Written, kube::Error> {
+    async fn create<'a>(&self, address: &VipAddress, note: &'a Note) -> Result<Written<'a>, kube::Error> {
         let namespace = address.namespace().unwrap_or_default();
         let api: Api<VipAddress> = Api::namespaced(self.client.clone(), &namespace);
         let parameters = PostParams { field_manager: Some(self.manager.clone()), ..PostParams::default() };
         match api.create(&parameters, address).await {
             Ok(made) => {
-                self.recorder.tell(note, now);
-                self.metrics.noted(note.kind);
-                Ok(Written::Made { namespace, name: made.name_any(), uid: made.uid().unwrap_or_default() })
+                let uid = made.uid().unwrap_or_default();
+                Ok(Written::Made { namespace, name: made.name_any(), uid, note })
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Written::Nothing),
             Err(error) => Err(error),
         }
     }
 
+    /// Writes what the objects are to say and do not say yet; how much failed.
     async fn statuses(&self, decision: &Decision, objects: &Objects, now: Timestamp) -> usize {
-        let mut failed = 0;
-        let mut count = |what: &str, name: &str, result: Result<(), kube::Error>| {
-            if let Err(error) = result {
-                tracing::warn!(error = brief(&error), "the status of {what} {name} was not written");
-                failed += 1;
-            }
-        };
+        let mut writes: Vec<BoxFuture<'_, bool>> = Vec::new();
         let config = objects.configs.iter().find(|config| config.name_any() == names::CONFIG_NAME);
         if let (Some(config), Some(report)) = (config, &decision.config) {
             let before = config.status.clone().unwrap_or_default();
             let wanted = status::config(report, &before, now);
             if wanted != before {
                 let api: Api<VipConfig> = Api::all(self.client.clone());
-                count(
-                    "VipConfig",
-                    names::CONFIG_NAME,
-                    self.apply(&api, names::CONFIG_NAME, json!({}), json!(wanted)).await,
-                );
+                writes.push(self.tell(api, config.name_any(), json!({}), json!(wanted)).boxed());
             }
         }
         for report in &decision.networks {
@@ -226,35 +229,34 @@ impl Executor {
             let wanted = status::network(report, &before, now);
             if wanted != before {
                 let api: Api<VipNetwork> = Api::all(self.client.clone());
-                count(
-                    "VipNetwork",
-                    &report.name,
-                    self.apply(&api, &report.name, json!({}), json!(wanted)).await,
-                );
+                writes.push(self.tell(api, report.name.clone(), json!({}), json!(wanted)).boxed());
             }
         }
+        let reports: BTreeMap<&str, &ServiceReport> =
+            decision.services.iter().map(|report| (report.uid.as_str(), report)).collect();
         for service in &objects.services {
-            if let Some(status) = self.service_status(decision, service, now) {
+            let report = service.metadata.uid.as_deref().and_then(|uid| reports.get(uid).copied());
+            if let Some(status) = service_status(report, service, now) {
                 let namespace = service.namespace().unwrap_or_default();
                 let api: Api<Service> = Api::namespaced(self.client.clone(), &namespace);
                 let metadata = json!({ "namespace": namespace, "uid": service.uid() });
-                count(
-                    "Service",
-                    &service.name_any(),
-                    self.apply(&api, &service.name_any(), metadata, status).await,
-                );
+                writes.push(self.tell(api, service.name_any(), metadata, status).boxed());
             }
         }
-        failed
+        let told: Vec<bool> = stream::iter(writes).buffer_unordered(CONCURRENCY).collect().await;
+        told.iter().filter(|told| !**told).count()
     }
 
-    fn service_status(&self, decision: &Decision, service: &Arc<Service>, now: Timestamp) -> Option<Value> {
-        if !asks(service) {
-            return status::left_over(service).then(|| json!({}));
+    /// Writes a status; whether that went well.
+    async fn tell<K>(&self, api: Api<K>, name: String, metadata: Value, status: Value) -> bool
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let result = self.apply(&api, &name, metadata, status).await;
+        if let Err(error) = &result {
+            tracing::warn!(error = brief(error), "the status of {} {name} was not written", K::kind(&()));
         }
-        let uid = service.uid();
-        let report = decision.services.iter().find(|report| Some(&report.uid) == uid.as_ref())?;
-        status::service(report, service, load_balancer(service), now)
+        result.is_ok()
     }
 
     /// Server-side apply of a status.
@@ -285,18 +287,26 @@ impl Executor {
     }
 }
 
+/// What a Service is to say, if it is something else than it says.
+fn service_status(report: Option<&ServiceReport>, service: &Service, now: Timestamp) -> Option<Value> {
+    if !asks(service) {
+        return status::left_over(service).then(|| json!({}));
+    }
+    status::service(report?, service, load_balancer(service), now)
+}
+
 /// An error of the API in its own words, without the whole answer.
 pub(crate) fn brief(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error { status.message.clone() } else { error.to_string() }
 }
 
 /// Returns when the cache shows what was written.
-async fn shown(caches: &Caches, written: &[Written]) {
+async fn shown(caches: &Caches, written: &[Written<'_>]) {
     for write in written {
         loop {
             let done = match write {
                 Written::Nothing => true,
-                Written::Made { namespace, name, uid } => {
+                Written::Made { namespace, name, uid, .. } => {
                     caches.address(namespace, name).is_some_and(|address| address.uid().as_ref() == Some(uid))
                 }
                 Written::Released { namespace, name, uid } => {
