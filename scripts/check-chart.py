@@ -1,18 +1,24 @@
 """The Helm chart lints, renders what charts/golden says, and refuses what it should; its metrics are documented.
 
-With --write the golden renderings are made anew.
+With --write the golden renderings and the table of values in the chart's README are made anew.
 """
 
+import json
 import pathlib
 import re
 import subprocess
 import sys
+
+import chart_values
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts/litek8s"
 GOLDEN = ROOT / "charts/golden"
 # A rendering depends on the Kubernetes it is for; the goldens are for this one.
 KUBERNETES = "1.34.0"
+# Forms without a value: of what Helm itself brings, what is only there to be refused, and what hardly anybody sets.
+HIDDEN = ("global", "mesh", "networkPolicy", "controllers.resources.claims", "agent.resources.claims")
+TABLE = re.compile(r"(<!-- values: .* -->\n).*(<!-- end of values -->)", re.S)
 # Values that are refused, and what has to be in the message.
 REFUSED = [
     ("image.repository=", "no image is published"),
@@ -47,6 +53,19 @@ def shortened(rendering):
     return "\n---\n".join(documents).removeprefix("---\n") + "\n"
 
 
+def readme_values(write):
+    """The README's table is that of values.yaml and its schema, which agree."""
+    text, schema = ((CHART / name).read_text() for name in ("values.yaml", "values.schema.json"))
+    yield from chart_values.problems(text, schema, HIDDEN)
+    readme = CHART / "README.md"
+    before = readme.read_text()
+    after = TABLE.sub(lambda found: f"{found[1]}{chart_values.table(text, json.loads(schema))}\n{found[2]}", before)
+    if write:
+        readme.write_text(after)
+    elif before != after:
+        yield "the values in charts/litek8s/README.md are not those of values.yaml: scripts/check-chart.py --write"
+
+
 def problems(write):
     lint = helm("lint", "--strict", "--quiet", CHART, "--set", "image.repository=example.org/litek8s")
     if lint.returncode:
@@ -66,6 +85,7 @@ def problems(write):
         refused = template("--set", "image.repository=r", "--set", setting)
         if refused.returncode == 0 or message not in refused.stderr:
             yield f"--set {setting} should be refused with {message!r}:\n{refused.stderr}"
+    yield from readme_values(write)
     documented = (ROOT / "docs/metrics.md").read_text()
     for name in ("alerts.yaml", "dashboard.json"):
         text = (CHART / "files" / name).read_text()
