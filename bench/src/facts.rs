@@ -1,6 +1,6 @@
 //! The facts of the machine a figure was measured on; a figure without them says nothing.
 
-use std::fs;
+use std::{fmt, fs};
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ pub(crate) struct Facts {
     pub(crate) cores: usize,
     /// Memory in MiB.
     pub(crate) memory_mib: u64,
-    /// Kernel release.
+    /// Kernel version.
     pub(crate) kernel: String,
     /// One-minute load average when the run began: the machines are shared.
     pub(crate) load: String,
@@ -32,7 +32,7 @@ impl Facts {
             memory_mib: field("/proc/meminfo", "MemTotal")
                 .and_then(|line| line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()))
                 .map_or(0, |kib| kib / 1024),
-            kernel: first_word("/proc/sys/kernel/osrelease"),
+            kernel: release(&first_word("/proc/sys/kernel/osrelease")),
             load: first_word("/proc/loadavg"),
             fdatasync_us: fdatasync().unwrap_or(0),
             unix_time: std::time::SystemTime::now()
@@ -40,6 +40,26 @@ impl Facts {
                 .map_or(0, |age| age.as_secs()),
         }
     }
+}
+
+impl fmt::Display for Facts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cores = match self.cores {
+            1 => "One core".to_owned(),
+            2 => "Two cores".to_owned(),
+            more => format!("{more} cores"),
+        };
+        write!(
+            formatter,
+            "{cores} ({}), {} MiB of memory, Linux {}, load {}, fdatasync of 4 KiB {} µs",
+            self.cpu, self.memory_mib, self.kernel, self.load, self.fdatasync_us
+        )
+    }
+}
+
+/// The version in a kernel's release: what a builder adds says nothing.
+fn release(text: &str) -> String {
+    text.split('-').next().unwrap_or(text).to_owned()
 }
 
 fn field(path: &str, name: &str) -> Option<String> {

@@ -13,23 +13,34 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Parser;
 
-/// Which parts to measure.
+/// A part to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// The API server alone, on loopback.
     Api,
-    /// A dev cluster: VIPs answered, programmed, announced and repaired (needs root).
+    /// The controllers beside it, with a thousand VIPs on a hundred nodes that are only in the API.
+    Scale,
+    /// Dev clusters: VIPs answered, programmed, announced, moved and repaired (needs root).
     Vip,
-    /// Both.
-    All,
+}
+
+impl Part {
+    /// What its results are called: the file and the heading.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Api => ("api", "the API server"),
+            Self::Scale => ("scale", "the controllers in a large cluster"),
+            Self::Vip => ("vip", "virtual IPs"),
+        }
+    }
 }
 
 /// Measure litek8s and write the figures beside their targets.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Which parts to measure.
-    #[arg(long, value_enum, default_value = "all")]
-    part: Part,
+    /// A part to measure; may be repeated. All of them unless given.
+    #[arg(long = "part", value_enum, default_values_t = [Part::Api, Part::Scale, Part::Vip])]
+    parts: Vec<Part>,
     /// The litek8s binary to measure.
     #[arg(long, default_value = "target/release/litek8s")]
     binary: PathBuf,
@@ -90,15 +101,20 @@ async fn main() -> anyhow::Result<()> {
         .binary
         .canonicalize()
         .with_context(|| format!("{}: build it with `cargo build --release`", options.binary.display()))?;
-    let mut report = report::Report::new(facts::Facts::read());
-    if options.part != Part::Vip {
-        scenario::api(&mut report, &binary, &options).await?;
+    for part in &options.parts {
+        let (file, heading) = part.names();
+        let mut report = report::Report::new(heading, facts::Facts::read());
+        match part {
+            Part::Api => scenario::api(&mut report, &binary, &options).await?,
+            Part::Scale => scenario::scale(&mut report, &binary).await?,
+            Part::Vip => {
+                scenario::vip(&mut report, &binary).await?;
+                scenario::moves(&mut report, &binary).await?;
+            }
+        }
+        let path = report.write(&options.results, file)?;
+        print!("{}", report.markdown());
+        eprintln!("written to {}", path.display());
     }
-    if options.part != Part::Api {
-        scenario::vip(&mut report, &binary).await?;
-    }
-    let path = report.write(&options.results)?;
-    print!("{}", report.markdown());
-    eprintln!("written to {}", path.display());
     Ok(())
 }

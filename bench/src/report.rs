@@ -77,17 +77,18 @@ impl Figure {
     }
 }
 
-/// All figures of one run.
+/// The figures of one part.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    part: &'static str,
     facts: Facts,
     figures: Vec<Figure>,
 }
 
 impl Report {
-    /// An empty report of the machine with these facts.
-    pub(crate) fn new(facts: Facts) -> Self {
-        Self { facts, figures: Vec::new() }
+    /// An empty report of a part on the machine with these facts.
+    pub(crate) fn new(part: &'static str, facts: Facts) -> Self {
+        Self { part, facts, figures: Vec::new() }
     }
 
     /// Adds a figure and shows it as progress.
@@ -106,42 +107,46 @@ impl Report {
 
     /// The report as Markdown.
     pub(crate) fn markdown(&self) -> String {
-        let facts = &self.facts;
-        let mut text = format!(
-            "# Measured figures\n\n{} × {}, {} MiB, kernel {}, load {}, fdatasync of 4 KiB {} µs.\n{REFERENCE}\n\n",
-            facts.cores, facts.cpu, facts.memory_mib, facts.kernel, facts.load, facts.fdatasync_us
-        );
-        text.push_str(
-            "| what | measured | target | met | reference | ratio |\n| --- | --- | --- | --- | --- | --- |\n",
-        );
+        let mut text = format!("# Measured figures: {}\n\n{}.\n", self.part, self.facts);
+        let compared = self.figures.iter().any(|figure| figure.reference.is_some());
+        let (heads, line) = if compared { (" reference | ratio |", " --- | --- |") } else { ("", "") };
+        if compared {
+            text.push_str(REFERENCE);
+            text.push('\n');
+        }
+        // Writing to a string does not fail.
+        let _ =
+            writeln!(text, "\n| what | measured | target | met |{heads}\n| --- | --- | --- | --- |{line}");
         for figure in &self.figures {
             let ratio = figure.ratio();
-            // Writing to a string does not fail.
-            let _ = writeln!(
+            let _ = write!(
                 text,
-                "| {} | {} {} | {} | {} | {} | {} |",
+                "| {} | {} {} | {} | {} |",
                 figure.what,
                 number(figure.value),
                 figure.unit,
                 figure.target.text(figure.unit),
                 figure.target.met(figure.value, ratio),
-                figure.reference_text(),
-                ratio.map(|ratio| format!("{}×", number(ratio))).unwrap_or_default()
             );
+            if compared {
+                let ratio = ratio.map(|ratio| format!("{}×", number(ratio))).unwrap_or_default();
+                let _ = write!(text, " {} | {ratio} |", figure.reference_text());
+            }
+            text.push('\n');
         }
         text
     }
 
-    /// Writes `latest.md` and `latest.json` into a directory.
+    /// Writes `NAME.md` and `NAME.json` into a directory.
     ///
     /// # Errors
     /// When the directory or a file cannot be written.
-    pub(crate) fn write(&self, directory: &Path) -> anyhow::Result<PathBuf> {
+    pub(crate) fn write(&self, directory: &Path, name: &str) -> anyhow::Result<PathBuf> {
         std::fs::create_dir_all(directory).with_context(|| format!("create {}", directory.display()))?;
-        let markdown = directory.join("latest.md");
+        let markdown = directory.join(format!("{name}.md"));
         std::fs::write(&markdown, self.markdown())
             .with_context(|| format!("write {}", markdown.display()))?;
-        let json = directory.join("latest.json");
+        let json = directory.join(format!("{name}.json"));
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         std::fs::write(&json, text).with_context(|| format!("write {}", json.display()))?;

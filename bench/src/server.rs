@@ -1,6 +1,6 @@
 //! A server of our own on loopback with a throw-away data directory; ended when dropped.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,12 @@ impl Server {
     /// # Errors
     /// When the kubeconfig is not there.
     pub(crate) fn target(&self) -> anyhow::Result<Target> {
-        Target::from_kubeconfig(&self.directory.path().join("kubeconfig"))
+        Target::from_kubeconfig(&self.kubeconfig())
+    }
+
+    /// The administrator's kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("kubeconfig")
     }
 
     /// The number of its process.

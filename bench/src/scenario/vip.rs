@@ -1,283 +1,188 @@
-//! A dev cluster: how soon a VIP answers, how long a full node takes, how soon a flushed ruleset is back.
+//! A dev cluster of one node: how soon a VIP answers, how long a full node takes, how soon a flushed ruleset is back.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use bytes::Bytes;
-use http::Method;
-use serde_json::{Value, json};
+use anyhow::Context;
+use litek8s_lab::{Lab, LabOptions, Member, Role};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use crate::client::{Connection, Target as Peer};
 use crate::latency::Latencies;
 use crate::report::{Report, Target};
-use crate::scenario::api::JSON;
+use crate::scenario::objects::{self, FULL, HANG, PORT};
 
-/// The dev cluster's name: no other run's.
-const NAME: &str = "bench";
-/// VIPs of the full node: all that a mask of seven bits can tell apart.
-const FULL: usize = 127;
-/// The port the responder answers on.
-const PORT: u16 = 8080;
+/// The VIPs' node.
+const NODE: Member = Member::Node(1);
 /// Runs of each figure; the median is reported.
 const RUNS: usize = 5;
-/// After this a run is called hung.
-const HANG: Duration = Duration::from_secs(60);
 
 /// Starts a cluster of one node, measures, and removes it.
 ///
 /// # Errors
 /// When the cluster does not start or a VIP does not answer.
 pub(crate) async fn vip(report: &mut Report, binary: &Path) -> anyhow::Result<()> {
-    eprintln!("VIPs");
-    let directory = tempfile::tempdir()?;
-    let lab = Lab { binary: binary.to_owned(), kubeconfig: directory.path().join("kubeconfig") };
+    eprintln!("VIPs of one node");
     let begin = Instant::now();
-    lab.dev(&["up", "--nodes", "1", "--kubeconfig", &lab.kubeconfig.display().to_string()]).await?;
-    let result = measure(report, &lab, begin.elapsed()).await;
+    let lab = start("bench", 1, binary).await?;
+    report.add("dev cluster of one node up", begin.elapsed().as_secs_f64(), "s", Target::None, None);
+    let result = measure(report, &lab, binary).await;
     // The cluster goes whatever was measured; the first error is the one that tells.
-    result.and(lab.dev(&["down"]).await)
+    result.and(lab.down())
 }
 
-async fn measure(report: &mut Report, lab: &Lab, up: Duration) -> anyhow::Result<()> {
-    report.add("dev cluster of one node up", up.as_secs_f64(), "s", Target::None, None);
-    let mut connection = Peer::from_kubeconfig(&lab.kubeconfig)?.connect().await?;
-    configure(&mut connection).await?;
-    let mut responder = lab.responder()?;
-    let mut answers = Latencies::default();
-    let mut repairs = Latencies::default();
+/// A dev cluster.
+pub(super) async fn start(name: &str, nodes: u8, binary: &Path) -> anyhow::Result<Lab> {
+    Lab::up(LabOptions { name: name.to_owned(), nodes, program: binary.to_owned(), suite: true }).await
+}
+
+/// The responder of a node.
+pub(super) fn responder(lab: &Lab, node: &Member, binary: &Path) -> anyhow::Result<Child> {
+    let program = binary.to_str().context("a path that is no text")?;
+    let mut command = exec(lab, node, program)?;
+    command.args(["dev", "respond", "--name", &node.to_string(), "--port", &PORT.to_string()]);
+    Ok(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+}
+
+/// A command in a member; it is killed when its handle is dropped.
+fn exec(lab: &Lab, member: &Member, program: &str) -> anyhow::Result<Command> {
+    let mut command = Command::from(lab.command(member, program)?);
+    command.kill_on_drop(true);
+    Ok(command)
+}
+
+async fn measure(report: &mut Report, lab: &Lab, binary: &Path) -> anyhow::Result<()> {
+    let mut connection = Peer::from_kubeconfig(&lab.kubeconfig())?.connect().await?;
+    objects::configure(&mut connection).await?;
+    let _responder = responder(lab, &NODE, binary)?;
+    let (mut answers, mut repairs) = (Latencies::default(), Latencies::default());
     for run in 0..RUNS {
         let address = format!("203.0.113.{}", 200 + run);
-        let waiting = lab.until_answered(&address);
+        let name = format!("first-{run}");
+        let waiting = until_answered(lab, &address, binary)?;
         let begin = Instant::now();
-        publish(&mut connection, &format!("first-{run}"), std::slice::from_ref(&address)).await?;
+        objects::publish(&mut connection, &name, &[address], &objects::on_nodes(1)).await?;
         waiting.await?;
         answers.record(begin.elapsed());
-        repairs.record(lab.repair().await?);
-        withdraw(&mut connection, &format!("first-{run}")).await?;
-        gone(&mut connection).await?;
+        repairs.record(repair(lab).await?);
+        objects::withdraw(&mut connection, &name).await?;
+        objects::gone(&mut connection).await?;
     }
-    report.add(
-        "VIP created to answered from outside",
-        answers.percentile(50),
-        "ms",
-        Target::AtMost(1_000.0),
-        None,
-    );
-    report.add(
-        "ruleset flushed to ruleset back",
-        repairs.percentile(50),
-        "ms",
-        Target::AtMost(1_000.0),
-        None,
-    );
+    let second = Target::AtMost(1_000.0);
+    report.add("VIP created to answered from outside", answers.percentile(50), "ms", second, None);
+    report.add("ruleset flushed to ruleset back", repairs.percentile(50), "ms", second, None);
 
-    let mut programmed = Latencies::default();
-    let mut announced = Latencies::default();
+    let (mut programmed, mut announced) = (Latencies::default(), Latencies::default());
+    let (mut resident, mut own): (f64, f64) = (0.0, 0.0);
     for run in 0..RUNS {
         let addresses: Vec<String> = (1..=FULL).map(|host| format!("203.0.113.{host}")).collect();
-        let capture = lab.announcements(FULL).await?;
-        publish(&mut connection, &format!("full-{run}"), &addresses).await?;
+        let capture = announcements(lab, FULL).await?;
+        let name = format!("full-{run}");
+        objects::publish(&mut connection, &name, &addresses, &objects::on_nodes(1)).await?;
         programmed.record(all_programmed(&mut connection, FULL).await?);
         announced.record(capture.await?);
-        withdraw(&mut connection, &format!("full-{run}")).await?;
-        gone(&mut connection).await?;
+        resident = resident.max(agent_mb(lab, "VmRSS:")?);
+        own = own.max(agent_mb(lab, "RssAnon:")?);
+        objects::withdraw(&mut connection, &name).await?;
+        objects::gone(&mut connection).await?;
     }
-    report.add(
-        format!("{FULL} VIPs on one node, first created to last programmed"),
-        programmed.percentile(50) / 1e3,
-        "s",
-        Target::AtMost(2.0),
-        None,
-    );
-    report.add(
-        format!("{FULL} VIPs announced, first to last"),
-        announced.percentile(50) / 1e3,
-        "s",
-        Target::AtMost(1.0),
-        None,
-    );
-    responder.kill().await?;
-    Ok(())
-}
-
-async fn configure(connection: &mut Connection) -> anyhow::Result<()> {
-    let config = json!({"apiVersion": "netwrangler.dev/v1", "kind": "VipConfig", "metadata": {"name": "default"},
-        "spec": {"firewallMark": 1, "firewallMarkMask": 127, "routeTable": 20001, "routingPriority": 20001,
-            "maxAddressCount": FULL, "clusterCIDRs": ["10.42.0.0/16", "10.43.0.0/16"]}});
-    let network = json!({"apiVersion": "netwrangler.dev/v1", "kind": "VipNetwork", "metadata": {"name": "public"},
-        "spec": {"interface": "eth1", "gatewayIP": "203.0.113.254", "networkCIDR": "203.0.113.0/24",
-            "sourceCIDRs": ["0.0.0.0/0"]}});
-    for (plural, object) in [("vipconfigs", config), ("vipnetworks", network)] {
-        let path = format!("/apis/netwrangler.dev/v1/{plural}");
-        connection.call(Method::POST, &path, JSON, Bytes::from(object.to_string())).await?;
+    let figures = [
+        ("first created to last programmed", programmed.percentile(50) / 1e3, "s", Target::AtMost(2.0)),
+        ("announced, first to last", announced.percentile(50) / 1e3, "s", Target::AtMost(1.0)),
+        ("resident memory of its agent", resident, "MB", Target::AtMost(20.0)),
+        ("of that its own, without the program's file", own, "MB", Target::None),
+    ];
+    for (what, value, unit, target) in figures {
+        report.add(format!("{FULL} VIPs on one node: {what}"), value, unit, target, None);
     }
     Ok(())
 }
 
-async fn publish(connection: &mut Connection, name: &str, addresses: &[String]) -> anyhow::Result<()> {
-    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
-        "addressType": "IPv4", "ports": [{"port": PORT}],
-        "endpoints": [{"addresses": ["192.0.2.1"], "nodeName": "node-1", "conditions": {"ready": true}}]});
-    let service = json!({"apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": name, "labels": {"netwrangler.dev/ingress": "enabled"}},
-        "spec": {"externalIPs": addresses, "ports": [{"port": PORT}]}});
-    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-    connection.call(Method::POST, slices, JSON, Bytes::from(slice.to_string())).await?;
-    let services = "/api/v1/namespaces/default/services";
-    connection.call(Method::POST, services, JSON, Bytes::from(service.to_string())).await?;
-    Ok(())
-}
-
-async fn withdraw(connection: &mut Connection, name: &str) -> anyhow::Result<()> {
-    let path = format!("/api/v1/namespaces/default/services/{name}");
-    connection.call(Method::DELETE, &path, "", Bytes::new()).await?;
-    let path = format!("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/{name}");
-    // The slice may have gone with its Service.
-    connection.answer(Method::DELETE, &path, "", Bytes::new()).await?;
-    Ok(())
-}
-
-async fn addresses(connection: &mut Connection) -> anyhow::Result<Vec<Value>> {
-    let list: Value =
-        serde_json::from_slice(&connection.get("/apis/netwrangler.dev/v1/vipaddresses").await?)?;
-    Ok(list["items"].as_array().cloned().unwrap_or_default())
-}
-
-async fn gone(connection: &mut Connection) -> anyhow::Result<()> {
-    let begin = Instant::now();
-    while !addresses(connection).await?.is_empty() {
-        anyhow::ensure!(begin.elapsed() < HANG, "VipAddresses are still there after {HANG:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Ok(())
+/// A field of proc(5)'s `status` of the node's agent, in units of 1,000,000 bytes.
+fn agent_mb(lab: &Lab, field: &str) -> anyhow::Result<f64> {
+    let pid = lab.process(Role::Agent, &NODE)?.running.pid;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kib = status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"));
+    Ok(kib.with_context(|| format!("no {field}"))?.parse::<f64>()? * 1024.0 / 1e6)
 }
 
 /// The time from the first VipAddress to the last one that its node reports in place.
 async fn all_programmed(connection: &mut Connection, count: usize) -> anyhow::Result<Duration> {
-    let hang = Instant::now();
     let mut first = None;
-    loop {
-        let items = addresses(connection).await?;
+    objects::until("every VIP to be programmed", async || {
+        let items = objects::addresses(connection).await?;
         if !items.is_empty() {
             first.get_or_insert_with(Instant::now);
         }
-        let programmed = items.iter().filter(|item| is_true(item, "Programmed")).count();
-        if programmed == count {
-            return Ok(first.map(|first| first.elapsed()).unwrap_or_default());
-        }
-        anyhow::ensure!(hang.elapsed() < HANG, "{programmed} of {count} VIPs programmed after {HANG:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        Ok(items.iter().filter(|item| objects::is_true(item, "Programmed")).count() == count)
+    })
+    .await?;
+    Ok(first.map(|first| first.elapsed()).unwrap_or_default())
 }
 
-fn is_true(object: &Value, condition: &str) -> bool {
-    object["status"]["conditions"].as_array().is_some_and(|conditions| {
-        conditions.iter().any(|entry| entry["type"] == condition && entry["status"] == "True")
+/// Asks an address from outside again and again until it answers.
+pub(super) fn until_answered(
+    lab: &Lab,
+    address: &str,
+    binary: &Path,
+) -> anyhow::Result<impl Future<Output = anyhow::Result<()>> + use<>> {
+    let mut command = exec(lab, &Member::Outside, "sh")?;
+    command.args(["-c", r#"until "$0" dev request --timeout 100 "$1" >/dev/null 2>&1; do :; done"#]);
+    command.arg(binary).arg(format!("http://{address}:{PORT}/"));
+    let mut running = command.spawn()?;
+    Ok(async move {
+        let status = tokio::time::timeout(HANG, running.wait()).await.context("no VIP answered")??;
+        anyhow::ensure!(status.success(), "the request loop ended with {status}");
+        Ok(())
     })
 }
 
-/// The dev cluster of this run.
-struct Lab {
-    binary: PathBuf,
-    kubeconfig: PathBuf,
+/// Flushes the node's whole ruleset and waits until the VIP's marks are back.
+async fn repair(lab: &Lab) -> anyhow::Result<Duration> {
+    let script = "nft flush ruleset; begin=$(date +%s%N); \
+        until nft list table inet netwrangler 2>/dev/null | grep -q 'goto mark-'; do :; done; \
+        echo $(( $(date +%s%N) - begin ))";
+    let running = exec(lab, &NODE, "sh")?.args(["-c", script]).output();
+    let output = tokio::time::timeout(HANG, running).await.context("the ruleset did not come back")??;
+    let nanoseconds: u64 = String::from_utf8(output.stdout)?.trim().parse()?;
+    Ok(Duration::from_nanos(nanoseconds))
 }
 
-impl Lab {
-    async fn dev(&self, arguments: &[&str]) -> anyhow::Result<()> {
-        let (verb, rest) = arguments.split_first().context("no verb")?;
-        let output = Command::new(&self.binary)
-            .args(["dev", verb, "--name", NAME])
-            .args(rest)
-            .output()
-            .await
-            .context("run litek8s dev")?;
-        if !output.status.success() {
-            bail!("litek8s dev {verb}: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(())
-    }
-
-    fn exec(&self, node: &str) -> Command {
-        let mut command = Command::new(&self.binary);
-        command.args(["dev", "exec", "--name", NAME, node, "--"]).kill_on_drop(true);
-        command
-    }
-
-    fn responder(&self) -> anyhow::Result<tokio::process::Child> {
-        let mut command = self.exec("node-1");
-        command.arg(&self.binary).args(["dev", "respond", "--name", "node-1", "--port", &PORT.to_string()]);
-        Ok(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
-    }
-
-    /// Asks an address from outside again and again until it answers.
-    fn until_answered(&self, address: &str) -> impl Future<Output = anyhow::Result<()>> + use<> {
-        let mut command = self.exec("outside");
-        command.args([
-            "sh",
-            "-c",
-            r#"until "$0" dev request --timeout 100 "$1" >/dev/null 2>&1; do :; done"#,
-        ]);
-        command.arg(&self.binary).arg(format!("http://{address}:{PORT}/"));
-        let running = command.spawn();
-        async move {
-            let mut running = running?;
-            let status = tokio::time::timeout(HANG, running.wait()).await.context("no VIP answered")??;
-            anyhow::ensure!(status.success(), "the request loop ended with {status}");
-            Ok(())
-        }
-    }
-
-    /// Flushes the node's whole ruleset and waits until the VIP's marks are back.
-    async fn repair(&self) -> anyhow::Result<Duration> {
-        let script = "nft flush ruleset; begin=$(date +%s%N); \
-            until nft list table inet netwrangler 2>/dev/null | grep -q 'goto mark-'; do :; done; \
-            echo $(( $(date +%s%N) - begin ))";
-        let running = self.exec("node-1").args(["sh", "-c", script]).output();
-        let output = tokio::time::timeout(HANG, running).await.context("the ruleset did not come back")??;
-        let nanoseconds: u64 = String::from_utf8(output.stdout)?.trim().parse()?;
-        Ok(Duration::from_nanos(nanoseconds))
-    }
-
-    /// Begins to capture; the future sees `count` different addresses announced and gives the time from the first
-    /// to the last.
-    async fn announcements(
-        &self,
-        count: usize,
-    ) -> anyhow::Result<impl Future<Output = anyhow::Result<Duration>> + use<>> {
-        let mut command = self.exec("outside");
-        command.args(["tcpdump", "-i", "eth1", "-n", "-l", "-tt", "arp"]);
-        let mut running =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("run tcpdump")?;
-        let mut lines = BufReader::new(running.stdout.take().context("tcpdump has no output")?).lines();
-        let mut messages = BufReader::new(running.stderr.take().context("tcpdump has no messages")?).lines();
-        while let Some(line) = messages.next_line().await?
-            && !line.starts_with("listening on")
-        {}
-        Ok(async move {
-            let mut seen = BTreeMap::new();
-            let all = async {
-                while seen.len() < count
-                    && let Some(line) = lines.next_line().await?
-                {
-                    if let Some((time, address)) = announcement(&line) {
-                        seen.entry(address.to_owned()).or_insert(time);
-                    }
+/// Begins to capture; the future sees `count` different addresses announced and gives the time from the first to the
+/// last.
+async fn announcements(
+    lab: &Lab,
+    count: usize,
+) -> anyhow::Result<impl Future<Output = anyhow::Result<Duration>> + use<>> {
+    let mut command = exec(lab, &Member::Outside, "tcpdump")?;
+    command.args(["-i", "eth1", "-n", "-l", "-tt", "arp"]);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("run tcpdump")?;
+    let mut lines = BufReader::new(running.stdout.take().context("tcpdump has no output")?).lines();
+    let mut messages = BufReader::new(running.stderr.take().context("tcpdump has no messages")?).lines();
+    while let Some(line) = messages.next_line().await?
+        && !line.starts_with("listening on")
+    {}
+    Ok(async move {
+        let mut seen = BTreeMap::new();
+        let all = async {
+            while seen.len() < count
+                && let Some(line) = lines.next_line().await?
+            {
+                if let Some((time, address)) = announcement(&line) {
+                    seen.entry(address.to_owned()).or_insert(time);
                 }
-                anyhow::Ok(())
-            };
-            tokio::time::timeout(HANG, all).await.context("not every VIP was announced")??;
-            running.kill().await?;
-            let first = seen.values().copied().fold(f64::INFINITY, f64::min);
-            let last = seen.values().copied().fold(0.0, f64::max);
-            Ok(Duration::from_secs_f64((last - first).max(0.0)))
-        })
-    }
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(HANG, all).await.context("not every VIP was announced")??;
+        running.kill().await?;
+        let first = seen.values().copied().fold(f64::INFINITY, f64::min);
+        let last = seen.values().copied().fold(0.0, f64::max);
+        Ok(Duration::from_secs_f64((last - first).max(0.0)))
+    })
 }
 
 /// The time and address of a gratuitous ARP request as tcpdump prints it.

@@ -74,6 +74,11 @@ impl Lab {
         self.directory.log(role, &member.to_string())
     }
 
+    /// Where a node's agent keeps what it must remember.
+    pub fn state_dir(&self, node: &Member) -> PathBuf {
+        self.directory.node_data(&node.to_string())
+    }
+
     /// The namespace of a member.
     ///
     /// # Errors

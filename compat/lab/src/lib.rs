@@ -25,12 +25,23 @@ mod request;
 mod respond;
 mod status;
 
+mod hollow;
+mod observer;
+mod samples;
+mod traffic;
+mod wait;
+
 mod run;
 
+pub use hollow::HollowNodes;
 pub use lab::{Lab, LabOptions};
 pub use name::ClusterName;
+pub use observer::{Answerers, Observer, Seen};
 pub use options::Options;
 pub use process::{Process, Role, Running};
 pub use request::{Request, request};
 pub use run::run;
+pub use samples::Samples;
 pub use topology::{Cable, Interface, Member, Segment, Topology};
+pub use traffic::Traffic;
+pub use wait::{PATIENCE, eventually, within};

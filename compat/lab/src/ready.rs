@@ -17,14 +17,19 @@ const GROUP_VERSION: &str = "netwrangler.dev/v1";
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A client for the cluster of that kubeconfig.
+/// A client for the cluster of that kubeconfig, for questions that are answered at once.
 pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
-    let file = Kubeconfig::read_from(kubeconfig)
-        .with_context(|| format!("{} does not read", kubeconfig.display()))?;
-    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    let mut config = config(kubeconfig).await?;
     config.connect_timeout = Some(PATIENCE);
     config.read_timeout = Some(PATIENCE);
     Ok(Client::try_from(config)?)
+}
+
+/// How to reach the cluster of that kubeconfig.
+pub(crate) async fn config(kubeconfig: &Path) -> Result<Config> {
+    let file = Kubeconfig::read_from(kubeconfig)
+        .with_context(|| format!("{} does not read", kubeconfig.display()))?;
+    Ok(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
 }
 
 /// Whether `/readyz` says so.

@@ -152,7 +152,7 @@ async fn the_chart_serves_the_sample_through_upgrade_and_rollback_and_leaves_cle
     // An upgrade: the definitions come along, and a rolling update of the agents disturbs nobody.
     ensure!(!has_column(&cluster)?);
     let url = format!("http://{}/", ADDRESSES[0]);
-    let traffic = Traffic::start(&cluster, &Member::Outside, &url, Some("198.51.100.1"))?;
+    let traffic = Traffic::start(&cluster.lab, &Member::Outside, &url, Some("198.51.100.1"))?;
     traffic.await_answers(20)?;
     helm.ok(&["upgrade", "suite", CHART, "-n", NAMESPACE, "--reuse-values", "--set", "agent.port=9480"])?;
     ensure!(has_column(&cluster)?, "the definitions were not upgraded");

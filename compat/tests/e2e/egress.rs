@@ -73,7 +73,7 @@ async fn no_marked_packet_leaves_another_way_wherever_the_agent_dies() -> Result
         ],
     )?;
     // A pod that never stops asking, so that there is a packet at every moment.
-    let asking = litek8s_compat::Traffic::start(&cluster, &pod, WHO, None)?;
+    let asking = litek8s_compat::Traffic::start(&cluster.lab, &pod, WHO, None)?;
     for crash in 0..CRASHES {
         if crash % 2 == 0 {
             cluster.kubectl.apply(&with)?;

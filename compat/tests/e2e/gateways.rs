@@ -195,7 +195,7 @@ async fn no_packet_takes_the_default_route_wherever_an_agent_dies() -> Result<()
     let addresses = [place.add_pod(1, "first").await?, place.add_pod(2, "second").await?];
     place.await_seen(&addresses[0])?;
     place.await_seen(&addresses[1])?;
-    let asking = Traffic::start(&place.cluster, &place.client, WHO, None)?;
+    let asking = Traffic::start(&place.cluster.lab, &place.client, WHO, None)?;
     let pods = [(1, "first"), (2, "second")];
     for crash in 0..CRASHES {
         // Both go one after the other, and come back.

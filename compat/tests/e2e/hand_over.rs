@@ -26,7 +26,7 @@ fn moved(cluster: &Cluster, from: &str) -> Result<String> {
 /// Begins to ask, makes the holder give the VIP away, and tells what was seen until a second after.
 fn watch_move(cluster: &Cluster, leave: &[&str], back: &[&str]) -> Result<Seen> {
     let holder = cluster.holder(VIP)?;
-    let observer = Observer::start(cluster, VIP)?;
+    let observer = Observer::start(&cluster.lab, VIP)?;
     std::thread::sleep(Duration::from_millis(300));
     let line = |verb: &[&str]| -> Result<()> {
         let mut line = vec![verb[0], "node", holder.as_str()];
@@ -44,7 +44,7 @@ fn watch_move(cluster: &Cluster, leave: &[&str], back: &[&str]) -> Result<Seen> 
 #[tokio::test]
 async fn a_drained_node_hands_its_vip_over_without_overlap_and_with_a_short_gap() -> Result<()> {
     let (cluster, _responders) = serving("viphand", 2, &[VIP]).await?;
-    let _answerers = Answerers::start(&cluster, VIP)?;
+    let _answerers = Answerers::start(&cluster.lab, VIP)?;
     let drain: (&[&str], &[&str]) =
         (&["annotate", "netwrangler.dev/drain=true"], &["annotate", "netwrangler.dev/drain-"]);
     let exclude: (&[&str], &[&str]) = (

@@ -74,13 +74,13 @@ async fn kill(cluster: &Cluster, node: &Member) -> Result<()> {
 #[tokio::test]
 async fn a_dead_nodes_vip_is_answered_elsewhere_within_seconds() -> Result<()> {
     let cluster = cluster("vipdead", NODES.len()).await?;
-    let _answerers = Answerers::start(&cluster, VIP)?;
+    let _answerers = Answerers::start(&cluster.lab, VIP)?;
     // The neighbours have to have seen it once.
     std::thread::sleep(Duration::from_secs(3));
     let mut gaps = Vec::new();
     for _ in 0..3 {
         let holder = cluster.holder(VIP)?;
-        let observer = Observer::start(&cluster, VIP)?;
+        let observer = Observer::start(&cluster.lab, VIP)?;
         std::thread::sleep(Duration::from_millis(200));
         kill(&cluster, &member(&holder)?).await?;
         eventually("another node to hold it", || match cluster.holder(VIP)? {
@@ -103,11 +103,11 @@ async fn a_dead_nodes_vip_is_answered_elsewhere_within_seconds() -> Result<()> {
 #[tokio::test]
 async fn a_node_that_is_cut_off_takes_its_vips_down_and_comes_back_without_overlap() -> Result<()> {
     let cluster = cluster("vipcut", 3).await?;
-    let _answerers = Answerers::start(&cluster, VIP)?;
+    let _answerers = Answerers::start(&cluster.lab, VIP)?;
     std::thread::sleep(Duration::from_secs(3));
     let holder = cluster.holder(VIP)?;
     let node = member(&holder)?;
-    let observer = Observer::start(&cluster, VIP)?;
+    let observer = Observer::start(&cluster.lab, VIP)?;
     let cables = [Segment::Public, Segment::Lan].map(|segment| Cable { member: node.clone(), segment });
     for cable in &cables {
         cluster.lab.cut(cable).await?;
@@ -152,7 +152,7 @@ async fn the_kernel_ends_the_vip_of_a_cut_off_node_whose_agent_is_dead() -> Resu
 #[tokio::test]
 async fn an_agent_that_did_not_run_for_a_while_does_not_take_back_what_moved() -> Result<()> {
     let cluster = cluster("vipsleep", 3).await?;
-    let _answerers = Answerers::start(&cluster, VIP)?;
+    let _answerers = Answerers::start(&cluster.lab, VIP)?;
     let holder = cluster.holder(VIP)?;
     let node = member(&holder)?;
     std::thread::sleep(Duration::from_secs(3));
@@ -161,7 +161,7 @@ async fn an_agent_that_did_not_run_for_a_while_does_not_take_back_what_moved() -
         same if same == holder => bail!("{same} still holds it"),
         other => Ok(other),
     });
-    let observer = Observer::start(&cluster, VIP)?;
+    let observer = Observer::start(&cluster.lab, VIP)?;
     cluster.lab.signal(Role::Agent, &node, Signal::SIGCONT)?;
     let moved = moved.with_context(|| cluster.logs())?;
     std::thread::sleep(LONG);
@@ -181,14 +181,14 @@ async fn an_agent_that_did_not_run_for_a_while_does_not_take_back_what_moved() -
 #[tokio::test]
 async fn neither_an_agent_that_dies_nor_an_api_that_is_away_moves_a_vip() -> Result<()> {
     let cluster = cluster("viplives", 3).await?;
-    let _answerers = Answerers::start(&cluster, VIP)?;
+    let _answerers = Answerers::start(&cluster.lab, VIP)?;
     std::thread::sleep(Duration::from_secs(3));
     let holder = cluster.holder(VIP)?;
     let uid = || -> Result<String> {
         cluster.kubectl.ok(&["get", "vipaddresses", "-A", "-o", "jsonpath={.items[*].metadata.uid}"])
     };
     let before = uid()?;
-    let observer = Observer::start(&cluster, VIP)?;
+    let observer = Observer::start(&cluster.lab, VIP)?;
 
     // The agent alone: the kernel goes on answering, and the neighbours see it.
     cluster.lab.kill(Role::Agent, &member(&holder)?)?;

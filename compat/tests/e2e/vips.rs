@@ -137,7 +137,7 @@ async fn traffic_outlives_the_agent_and_its_restart_writes_nothing() -> Result<(
     let node = Member::Node(1);
     let url = format!("http://{}/", ADDRESSES[0]);
     eventually("an answer", || cluster.ask_from_outside(&url))?;
-    let traffic = Traffic::start(&cluster, &Member::Outside, &url, Some("198.51.100.1"))?;
+    let traffic = Traffic::start(&cluster.lab, &Member::Outside, &url, Some("198.51.100.1"))?;
     traffic.await_answers(20)?;
     cluster.lab.kill(Role::Agent, &node)?;
     traffic.await_answers(50)?;

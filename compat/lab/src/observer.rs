@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use litek8s_lab::Member;
+use anyhow::{Context, Result, ensure};
 
-use crate::Cluster;
+use crate::{Lab, Member};
 
 /// Between two questions.
 const SPACING: Duration = Duration::from_millis(1);
@@ -48,14 +47,15 @@ impl Answerers {
     ///
     /// # Errors
     /// When a node is not there or takes no socket.
-    pub fn start(cluster: &Cluster, vip: &str) -> Result<Self> {
+    pub fn start(lab: &Lab, vip: &str) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
-        for (node, number) in cluster.lab.topology().nodes().zip(1u8..) {
+        for (node, number) in lab.topology().nodes().zip(1u8..) {
             // The socket is there before the address is.
-            cluster.run(&node, &["sysctl", "-qw", "net.ipv4.ip_nonlocal_bind=1"])?;
+            let set = lab.command(&node, "sysctl")?.args(["-qw", "net.ipv4.ip_nonlocal_bind=1"]).status()?;
+            ensure!(set.success(), "sysctl on {node}: {set}");
             let at: SocketAddr = format!("{vip}:{PORT}").parse()?;
-            let socket = cluster.lab.namespace(&node)?.run(|| UdpSocket::bind(at))?;
+            let socket = lab.namespace(&node)?.run(|| UdpSocket::bind(at))?;
             let socket = socket.with_context(|| format!("bind {at} on {node}"))?;
             socket.set_read_timeout(Some(LISTEN))?;
             let stop = stop.clone();
@@ -88,9 +88,9 @@ impl Observer {
     ///
     /// # Errors
     /// When the namespace takes no socket.
-    pub fn start(cluster: &Cluster, vip: &str) -> Result<Self> {
+    pub fn start(lab: &Lab, vip: &str) -> Result<Self> {
         let to: SocketAddr = format!("{vip}:{PORT}").parse()?;
-        let bound = cluster.lab.namespace(&Member::Outside)?.run(|| UdpSocket::bind("198.51.100.1:0"))?;
+        let bound = lab.namespace(&Member::Outside)?.run(|| UdpSocket::bind("198.51.100.1:0"))?;
         let socket = bound.context("a socket outside")?;
         socket.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));

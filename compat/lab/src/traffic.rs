@@ -1,65 +1,13 @@
-//! Things that go on while a test does something else: background programs, and a client that never stops asking.
+//! A client that never stops asking, while a test does something else.
 
-use std::io::Read;
-use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use litek8s_lab::{Member, Request, request};
+use anyhow::{Result, bail};
 
-use crate::Cluster;
-
-/// A program that runs until the handle is dropped.
-#[derive(Debug)]
-pub struct Background {
-    child: Child,
-}
-
-impl Background {
-    pub(crate) fn start(mut command: Command) -> Result<Self> {
-        let child = command.spawn().with_context(|| format!("start {command:?}"))?;
-        Ok(Self { child })
-    }
-
-    /// Asks it to end (SIGTERM) and waits until it has.
-    ///
-    /// # Errors
-    /// When it is gone already, or ends with a failure.
-    pub fn terminate(mut self) -> Result<()> {
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id())?);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
-        let status =
-            crate::eventually("the end of a process", || self.child.try_wait()?.context("it goes on"))?;
-        if !status.success() {
-            bail!("it ended with {status}");
-        }
-        Ok(())
-    }
-
-    /// Ends it and gives what it printed.
-    ///
-    /// # Errors
-    /// When its output cannot be read.
-    pub fn stop(mut self) -> Result<String> {
-        self.child.kill()?;
-        let mut text = String::new();
-        if let Some(mut stdout) = self.child.stdout.take() {
-            stdout.read_to_string(&mut text)?;
-        }
-        Ok(text)
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::{Lab, Member, Request, eventually, request};
 
 /// A client that asks one URL again and again and counts.
 #[derive(Debug)]
@@ -80,8 +28,8 @@ impl Traffic {
     ///
     /// # Errors
     /// When the member is not there or the URL is none.
-    pub fn start(cluster: &Cluster, from: &Member, url: &str, source: Option<&str>) -> Result<Self> {
-        let namespace = cluster.lab.namespace(from)?;
+    pub fn start(lab: &Lab, from: &Member, url: &str, source: Option<&str>) -> Result<Self> {
+        let namespace = lab.namespace(from)?;
         let source = source.map(str::parse).transpose()?;
         let asked = Request { url: url.parse()?, source, timeout: LIMIT };
         let (stop, answered, failed) =
@@ -116,7 +64,7 @@ impl Traffic {
     /// When they are not.
     pub fn await_answers(&self, more: usize) -> Result<()> {
         let goal = self.answered() + more;
-        crate::eventually("more answers", || match self.answered() {
+        eventually("more answers", || match self.answered() {
             count if count >= goal => Ok(()),
             count => bail!("{count} of {goal}"),
         })
