@@ -26,7 +26,12 @@ ARROWS = {
 PURE = {"store", "machinery", "plan"}
 IMPURE = {"tokio", "hyper", "hyper-util", "kube", "reqwest", "rtnetlink", "nix", "libc", "rand", "getrandom", "openraft"}
 # Crates only one of ours may name.
-OWNERS = {"openraft": "raft", "netlink-packet-netfilter": "kernel"}
+OWNERS = {
+    "openraft": "raft",
+    "genetlink": "kernel",
+    "netlink-packet-netfilter": "kernel",
+    "netlink-packet-wireguard": "kernel",
+}
 
 
 def short(name):

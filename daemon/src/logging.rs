@@ -42,7 +42,9 @@ impl FromStr for LogFormat {
 
 /// Sends events to standard error; `filter` is in the syntax of `RUST_LOG`, for example `info,litek8s_raft=debug`.
 pub fn init(format: LogFormat, filter: &str) -> Result<(), LoggingError> {
-    let filter = EnvFilter::try_new(filter).map_err(|_| LoggingError::Filter(filter.to_owned()))?;
+    // It would write down whole answers of the kernel, and with them the private keys of WireGuard interfaces.
+    let complete = format!("{filter},netlink_proto::codecs=off");
+    let filter = EnvFilter::try_new(complete).map_err(|_| LoggingError::Filter(filter.to_owned()))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let done = match format {
         LogFormat::Text => builder.with_ansi(false).try_init(),

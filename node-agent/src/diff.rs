@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::connection::Source;
 use crate::index::{Change, Index, addresses_of};
+use crate::ledger::Ledger;
 use crate::options::DiffOptions;
 use crate::owner::find_pods;
 
@@ -23,11 +24,12 @@ use crate::owner::find_pods;
 pub async fn diff(options: DiffOptions) -> anyhow::Result<()> {
     let (client, servers) = Source::of_agent(&options)?.client().await?;
     let kernel = Kernel::open(Netns::current()?).context("the kernel cannot be used (root is needed)")?;
-    let observed = kernel.observe().await.context("read the kernel")?;
+    let mut observed = kernel.observe().await.context("read the kernel")?;
+    Ledger::open(&options.state_dir).sort_out(&mut observed);
     let mut index = read(&client, &options.node, &observed).await?;
     index.api_servers(servers);
     let (mut facts, unusable) = index.facts();
-    facts.interfaces.clone_from(&observed.interfaces);
+    facts.see(&observed);
     let conflicts = index.conflicts();
     facts.vips.retain(|vip| !conflicts.contains_key(&vip.name));
     find_pods(&kernel, &mut facts, &observed).await?;

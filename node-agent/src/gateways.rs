@@ -103,6 +103,11 @@ pub(crate) fn of_op<'a>(op: &Op, gateways: &'a [Gateway]) -> Option<(&'a str, bo
             };
             (gateways.iter().find(by_rule), false)
         }
+        Op::AddAllowedIp(key, _) | Op::RemoveAllowedIp(key, _) => {
+            // Of several with one destination, the one that packets are led to.
+            let all = gateways.iter().filter(|gateway| leads(gateway, key.network));
+            (all.min_by_key(|gateway| gateway.priority), true)
+        }
         Op::PromoteSecondaries(_)
         | Op::RenewAddress(..)
         | Op::Nft(_)

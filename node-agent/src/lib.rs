@@ -23,6 +23,7 @@ mod gateways;
 mod index;
 mod vips;
 
+mod ledger;
 mod owner;
 mod standing;
 mod state;

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Node;
 use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipGuard, VipNetwork, VipRoute};
 use litek8s_daemon::serve::Readiness;
 use litek8s_kernel::{Kernel, Monitor, Notice};
-use litek8s_plan::{Facts, Mac, NextHop, parting};
+use litek8s_plan::{Facts, Mac, NextHop, Tunnel, parting};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
@@ -27,6 +27,7 @@ use crate::contest::{Contests, Place};
 use crate::detect::{Ours, Questions};
 use crate::fitness::Says;
 use crate::index::{Change, Index};
+use crate::ledger::Ledger;
 use crate::metrics::AgentMetrics;
 use crate::session::Outgoing;
 use crate::state::State;
@@ -37,6 +38,9 @@ const FULL_PASS: Duration = Duration::from_secs(20);
 /// A longer time without a look is one in which this process did not run: by now addresses may have ended, and others may
 /// have them, while what is known of the objects is as old.
 const ASLEEP: Duration = Duration::from_secs(40);
+/// How often the WireGuard interfaces that lead to gateway pods are looked at: the kernel does not report what their owner
+/// changes.
+const LOOK_AT_TUNNELS: Duration = Duration::from_secs(1);
 /// How long more changes of objects are waited for: a VipAddress that is made anew is deleted first.
 const SETTLE_OBJECTS: Duration = Duration::from_millis(60);
 /// The same for a VipAddress that comes, or that another node waits for: then nobody answers for the VIP meanwhile.
@@ -85,6 +89,7 @@ pub(crate) struct Owner {
     pub(crate) kernel: Kernel,
     pub(crate) index: Index,
     pub(crate) state: State,
+    pub(crate) ledger: Ledger,
     pub(crate) metrics: AgentMetrics,
     pub(crate) ready: Readiness,
     /// Cancelled once the API has said everything.
@@ -112,6 +117,8 @@ pub(crate) struct Memory {
     closed: BTreeMap<String, (String, Instant)>,
     /// The ways to the pods of gateways, as found last.
     hops: BTreeMap<IpAddr, Result<NextHop, String>>,
+    /// The WireGuard interfaces that gateways depend on, as found last with all they have.
+    tunnels: BTreeMap<String, Tunnel>,
     /// The UID of the VipAddress under which a VIP was announced.
     announced: BTreeMap<String, String>,
     /// Addresses that others may have.
@@ -152,6 +159,8 @@ impl Owner {
     ) {
         let mut full = tokio::time::interval(FULL_PASS);
         full.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut tunnels = tokio::time::interval(LOOK_AT_TUNNELS);
+        tunnels.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut cause = Cause::default();
         let mut due: Option<Instant> = None;
         loop {
@@ -182,6 +191,11 @@ impl Owner {
                         }
                     },
                 },
+                _ = tunnels.tick(), if !self.memory.tunnels.is_empty() => {
+                    if self.tunnels_changed().await {
+                        due = sooner(due, Duration::ZERO);
+                    }
+                }
                 _ = full.tick() => due = sooner(due, Duration::ZERO),
             }
         }
@@ -274,6 +288,17 @@ impl Owner {
         doubled.min(SETTLE_KERNEL_MOST)
     }
 
+    /// Whether a WireGuard interface that gateways depend on is not as the last pass found or left it.
+    async fn tunnels_changed(&self) -> bool {
+        match self.kernel.tunnels().await {
+            Ok(tunnels) => tunnels != self.memory.tunnels,
+            Err(error) => {
+                tracing::debug!(%error, "cannot look at the WireGuard interfaces");
+                true
+            }
+        }
+    }
+
     /// One pass; when to make another, after a failure or because of who has an address.
     async fn pass_and_retry(&mut self, cause: Cause) -> Option<Duration> {
         let started = std::time::Instant::now();
@@ -288,6 +313,7 @@ impl Owner {
             }
             Err(error) => {
                 self.metrics.failures.inc();
+                self.memory.tunnels.clear();
                 self.memory.settled = false;
                 let delay = RETRY.saturating_mul(1 << self.memory.failed.min(7)).min(FULL_PASS);
                 self.memory.failed += 1;

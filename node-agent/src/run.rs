@@ -17,6 +17,7 @@ use crate::Options;
 use crate::connection::Source;
 use crate::fitness::Says;
 use crate::index::Index;
+use crate::ledger::Ledger;
 use crate::metrics::AgentMetrics;
 use crate::owner::{Event, Memory, Owner};
 use crate::session::{self, Identity};
@@ -83,6 +84,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
         kernel,
         index: Index::new(&identity.name, &identity.addresses),
         state,
+        ledger: Ledger::open(&options.state_dir),
         metrics: metrics.clone(),
         ready,
         synced,
@@ -183,10 +185,13 @@ async fn cleanup_and_stay(options: &Options, shutdown: CancellationToken) -> any
 /// When something could not be removed. An agent that still runs puts it back: stop it first.
 pub async fn cleanup(options: &Options) -> anyhow::Result<()> {
     let kernel = Kernel::open(Netns::current()?).context(NEEDS)?;
+    let mut ledger = Ledger::open(&options.state_dir);
     for _ in 0..CLEANUP_ATTEMPTS {
-        let observed = kernel.observe().await?;
+        let mut observed = kernel.observe().await?;
+        ledger.sort_out(&mut observed);
         if observed.is_empty() {
             State::new(&options.state_dir).remove()?;
+            ledger.remove()?;
             return Ok(());
         }
         let ops = diff(&Desired::default(), &observed);

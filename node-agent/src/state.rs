@@ -51,6 +51,8 @@ impl State {
         facts.closed.clear();
         facts.hops.clear();
         facts.in_company = false;
+        facts.tunnels.clear();
+        facts.allowed_ips.clear();
         if self.written.as_ref() == Some(&facts) {
             return;
         }

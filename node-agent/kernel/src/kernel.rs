@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use litek8s_plan::nft::{Change, Table};
-use litek8s_plan::{AddressKey, Flow, NextHop, Observed, Op, Route};
+use litek8s_plan::{AddressKey, Flow, NextHop, Observed, Op, Route, Tunnel};
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 
@@ -15,6 +15,7 @@ use crate::monitor::Monitor;
 use crate::routing::{address_message, route_message, rule_message};
 use crate::rtnl::Rtnl;
 use crate::wire::NetfilterSocket;
+use crate::wireguard::Wireguard;
 use crate::{KernelError, Netns, Prober, conntrack, nft, observe, resolve};
 
 /// How often a transaction is tried when others keep changing their own tables.
@@ -24,6 +25,7 @@ const COMMIT_ATTEMPTS: usize = 20;
 pub struct Kernel {
     netns: Arc<Netns>,
     rtnl: Arc<Rtnl>,
+    wireguard: Wireguard,
     netfilter: Arc<Mutex<Netfilter>>,
     announcer: Announcer,
 }
@@ -53,10 +55,12 @@ impl Kernel {
     /// When netlink or raw sockets are not allowed.
     pub fn open(netns: Netns) -> Result<Self, KernelError> {
         let rtnl = Arc::new(Rtnl::open(&netns)?);
+        let wireguard = Wireguard::open(&netns)?;
         let socket = NetfilterSocket::open(&netns)?;
         let announcer = Announcer::open(&netns, rtnl.clone())?;
         let netfilter = Netfilter { socket, generation: 0, table: None };
-        Ok(Self { netns: Arc::new(netns), rtnl, netfilter: Arc::new(Mutex::new(netfilter)), announcer })
+        let (netns, netfilter) = (Arc::new(netns), Arc::new(Mutex::new(netfilter)));
+        Ok(Self { netns, rtnl, wireguard, netfilter, announcer })
     }
 
     /// Everything a plan compares with.
@@ -64,7 +68,7 @@ impl Kernel {
     /// # Errors
     /// When any part of it cannot be read whole: an unread part must not look like an empty one.
     pub async fn observe(&self) -> Result<Observed, KernelError> {
-        let mut observed = observe::observe(&self.netns, &self.rtnl).await?;
+        let mut observed = observe::observe(&self.netns, &self.rtnl, &self.wireguard).await?;
         observed.nft = self
             .netfilter(|netfilter| {
                 let (generation, table) = nft::read_table(&mut netfilter.socket)?;
@@ -74,6 +78,15 @@ impl Kernel {
             })
             .await?;
         Ok(observed)
+    }
+
+    /// The WireGuard interfaces with their peers: the part of what is observed that the kernel does not report when it
+    /// changes.
+    ///
+    /// # Errors
+    /// When any part of it cannot be read whole.
+    pub async fn tunnels(&self) -> Result<BTreeMap<String, Tunnel>, KernelError> {
+        observe::tunnels(&self.wireguard, &list_links(&self.rtnl).await?).await
     }
 
     /// The way to each of these addresses for a packet with `mark`, or why there is none: what `tables` say does not
@@ -142,9 +155,10 @@ impl Kernel {
                     unprotected.push(interface);
                     applied.warnings.push((op.clone(), error));
                 }
-                (Op::Forget(_) | Op::Announce { .. } | Op::RenewAddress(..), Err(error)) => {
-                    applied.warnings.push((op.clone(), error))
-                }
+                (
+                    Op::Forget(_) | Op::Announce { .. } | Op::RenewAddress(..) | Op::RemoveAllowedIp(..),
+                    Err(error),
+                ) => applied.warnings.push((op.clone(), error)),
                 (_, Err(error)) => {
                     applied.failed = Some((op.clone(), error));
                     return applied;
@@ -164,6 +178,12 @@ impl Kernel {
             Op::Nft(changes) => self.commit(changes.clone()).await,
             Op::Forget(flow) => self.forget(vec![flow.clone()]).await,
             Op::Announce { interface, addresses } => self.announce(interface, addresses).await,
+            Op::AddAllowedIp(key, peer) => self.wireguard.add(key, *peer, || op.to_string()).await,
+            Op::RemoveAllowedIp(key, peer) => {
+                let removed = self.wireguard.remove(key, *peer, || op.to_string()).await;
+                // An interface that went took its peers along.
+                tolerate(removed, libc::ENODEV)
+            }
             Op::AddRule(rule) => {
                 let message = RouteNetlinkMessage::NewRule(rule_message(rule));
                 let added = self.rtnl.change(message, NLM_F_CREATE | NLM_F_EXCL, || op.to_string()).await;
@@ -227,6 +247,8 @@ impl Kernel {
             | Op::Forget(_)
             | Op::AddRule(_)
             | Op::DeleteRule(_)
+            | Op::AddAllowedIp(..)
+            | Op::RemoveAllowedIp(..)
             | Op::Announce { .. } => Ok(()),
         }
     }

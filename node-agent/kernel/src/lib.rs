@@ -11,6 +11,7 @@ mod wire;
 mod links;
 mod resolve;
 mod routing;
+mod wireguard;
 
 mod announce;
 mod arp;

@@ -13,7 +13,8 @@ use ipnet::IpNet;
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use rtnetlink::packet_route::link::{
-    AfSpecInet, AfSpecUnspec, InetDevConf, InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage,
+    AfSpecInet, AfSpecUnspec, InetDevConf, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
+    LinkMessage,
 };
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::{
@@ -34,6 +35,8 @@ pub struct Link {
     pub up: bool,
     /// Whether it has a carrier.
     pub carrier: bool,
+    /// Whether it is a WireGuard interface of the kernel.
+    pub wireguard: bool,
     /// Its hardware address, where it has one of six bytes.
     pub mac: Option<[u8; 6]>,
 }
@@ -299,11 +302,19 @@ pub(crate) fn link_of(message: &LinkMessage) -> Option<Link> {
         LinkAttribute::Address(bytes) => <[u8; 6]>::try_from(bytes.as_slice()).ok(),
         _ => None,
     });
+    let kind = message.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::LinkInfo(infos) => infos.iter().find_map(|info| match info {
+            LinkInfo::Kind(kind) => Some(kind),
+            _ => None,
+        }),
+        _ => None,
+    });
     Some(Link {
         index: message.header.index,
         name,
         up: message.header.flags.contains(LinkFlags::Up),
         carrier: message.header.flags.contains(LinkFlags::LowerUp),
+        wireguard: kind == Some(&InfoKind::Wireguard),
         mac,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use litek8s_plan::{Interface, Observed};
+use litek8s_plan::{Interface, Observed, Tunnel};
 use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::rule::RuleMessage;
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -12,10 +12,15 @@ use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use crate::links::{Link, list_links};
 use crate::routing::{FoundAddress, FoundRule, Names, read_address, read_route, read_rule, route_request};
 use crate::rtnl::Rtnl;
+use crate::wireguard::Wireguard;
 use crate::{KernelError, Netns};
 
 /// Everything but nftables. Fails rather than leaving something out.
-pub(crate) async fn observe(namespace: &Netns, rtnl: &Rtnl) -> Result<Observed, KernelError> {
+pub(crate) async fn observe(
+    namespace: &Netns,
+    rtnl: &Rtnl,
+    wireguard: &Wireguard,
+) -> Result<Observed, KernelError> {
     let links = list_links(rtnl).await?;
     let names: Names = links.iter().map(|link| (link.index, link.name.clone())).collect();
     let mut observed = Observed { interfaces: read_interfaces(namespace, &links)?, ..Observed::default() };
@@ -52,7 +57,22 @@ pub(crate) async fn observe(namespace: &Netns, rtnl: &Rtnl) -> Result<Observed, 
             None => {}
         }
     }
+    observed.tunnels = tunnels(wireguard, &links).await?;
     Ok(observed)
+}
+
+/// The WireGuard interfaces among these links, with their peers.
+pub(crate) async fn tunnels(
+    wireguard: &Wireguard,
+    links: &[Link],
+) -> Result<BTreeMap<String, Tunnel>, KernelError> {
+    let mut tunnels = BTreeMap::new();
+    for link in links.iter().filter(|link| link.wireguard) {
+        if let Some(tunnel) = wireguard.read(link).await? {
+            tunnels.insert(link.name.clone(), tunnel);
+        }
+    }
+    Ok(tunnels)
 }
 
 fn read_interfaces(namespace: &Netns, links: &[Link]) -> Result<BTreeMap<String, Interface>, KernelError> {

@@ -95,6 +95,7 @@ fn needed(op: &Op) -> (&'static str, &'static str) {
             "CONFIG_NF_TABLES_INET, CONFIG_NFT_CT, CONFIG_NFT_NAT, CONFIG_NFT_FIB_INET",
         ),
         Op::Forget(_) => ("conntrack netlink", "CONFIG_NF_CT_NETLINK"),
+        Op::AddAllowedIp(..) | Op::RemoveAllowedIp(..) => ("WireGuard", "CONFIG_WIREGUARD"),
         Op::Announce { .. } => ("packet sockets", "CONFIG_PACKET"),
         Op::AddAddress(..) | Op::RenewAddress(..) | Op::DeleteAddress(_) | Op::PromoteSecondaries(_) => {
             ("IPv4", "CONFIG_INET")

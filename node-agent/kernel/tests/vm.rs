@@ -9,6 +9,8 @@
 
 #[path = "vm/debian.rs"]
 mod debian;
+#[path = "vm/gateways.rs"]
+mod gateways;
 #[path = "vm/mesh.rs"]
 mod mesh;
 #[path = "namespaces/scratch.rs"]

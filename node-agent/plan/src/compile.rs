@@ -6,6 +6,7 @@ mod gateway;
 mod guard;
 mod problem;
 mod table;
+mod tunnels;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -163,3 +164,6 @@ pub(crate) mod tests;
 
 #[cfg(test)]
 mod gateway_tests;
+
+#[cfg(test)]
+mod tunnel_tests;

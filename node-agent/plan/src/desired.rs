@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::{Family, nft};
+use crate::{AllowedIp, Family, PeerKey, nft};
 
 /// What makes an address the same address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,6 +144,8 @@ pub struct Desired {
     pub rules: BTreeSet<Rule>,
     /// Whether the lifetimes of addresses are renewed.
     pub renew: bool,
+    /// What is added to the WireGuard interfaces of others, and to which of their peers.
+    pub allowed_ips: BTreeMap<AllowedIp, PeerKey>,
     /// The nftables table; none when a node is to be left without a trace.
     pub nft: Option<nft::Table>,
 }
@@ -261,6 +263,9 @@ impl fmt::Display for Desired {
                 writeln!(f, "table {}:", key.table)?;
             }
             writeln!(f, "{}{}", route_line(key, route), next_hops(route))?;
+        }
+        for (key, peer) in &self.allowed_ips {
+            writeln!(f, "wg {} peer {peer} allowed-ips {}", key.interface, key.network)?;
         }
         let mut interface = None;
         for (key, address) in &self.addresses {

@@ -6,9 +6,9 @@
 //! it takes no mark until it takes one again.
 //!
 //! The order: lifetimes of addresses are renewed, which changes nothing else → marks whose meaning changes are withdrawn
-//! → their rules and routes, which would mislead the new holder, go → routes and rules of gateways → addresses → routes →
-//! rules of VIPs → one nftables transaction that adds and removes the rest → connections of what left are forgotten →
-//! rules, routes, addresses that are left over → announcement.
+//! → their rules and routes, which would mislead the new holder, go → allowed IPs, routes and rules of gateways → addresses
+//! → routes → rules of VIPs → one nftables transaction that adds and removes the rest → connections of what left are
+//! forgotten → rules, routes, allowed IPs, addresses that are left over → announcement.
 
 mod flows;
 mod marks;
@@ -46,6 +46,8 @@ pub fn diff(desired: &Desired, observed: &Observed) -> Vec<Op> {
 
     ops.extend(stale.rules_late.iter().map(|rule| Op::DeleteRule(*rule)));
     ops.extend(stale.routes_late.iter().map(|(key, route)| Op::DeleteRoute(*key, route.clone())));
+    let unwanted = observed.allowed_ips.iter().filter(|(key, _)| !desired.allowed_ips.contains_key(*key));
+    ops.extend(unwanted.map(|(key, peer)| Op::RemoveAllowedIp(key.clone(), *peer)));
     let gone = observed.addresses.keys().filter(|key| !desired.addresses.contains_key(*key));
     ops.extend(gone.map(|key| Op::DeleteAddress(key.clone())));
 
@@ -70,6 +72,9 @@ fn make_way(ops: &mut Vec<Op>, desired: &Desired, observed: &Observed, stale: &S
         new_rules(desired, observed, true).partition(|rule| rule.from.is_some());
     let tables = gateway_tables(desired);
     ops.extend(guards.into_iter().map(Op::AddRule));
+    let wanted =
+        desired.allowed_ips.iter().filter(|&(key, peer)| observed.allowed_ips.get(key) != Some(peer));
+    ops.extend(wanted.map(|(key, peer)| Op::AddAllowedIp(key.clone(), *peer)));
     add_routes(ops, desired, observed, |table| tables.contains(&table));
     ops.extend(rules.into_iter().map(Op::AddRule));
     ops.extend(displaced.into_iter().map(|rule| Op::DeleteRule(*rule)));

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::{Family, Gateway, NextHop};
+use crate::{AllowedIp, Family, Gateway, NextHop, Observed, PeerKey, Tunnel};
 
 /// Everything a plan depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,12 @@ pub struct Facts {
     /// VIPs (`namespace/name`) whose address others on the network have, or may have.
     #[serde(skip)]
     pub contested: BTreeMap<String, Contest>,
+    /// The WireGuard interfaces of others, without what we added to them.
+    #[serde(skip)]
+    pub tunnels: BTreeMap<String, Tunnel>,
+    /// What we added to them, and at which peer it is now.
+    #[serde(skip)]
+    pub allowed_ips: BTreeMap<AllowedIp, PeerKey>,
     /// VIPs (`namespace/name`) and gateways (`name`) the kernel would not take on an earlier try, with what it said. They
     /// are left out until their time to be tried again has come.
     #[serde(skip)]
@@ -48,6 +54,15 @@ pub struct Facts {
     /// Gateways whose route over their pods the kernel would not take, with what it said: closed until then.
     #[serde(skip)]
     pub closed: BTreeMap<String, String>,
+}
+
+impl Facts {
+    /// Takes in what a plan may know of the kernel's state; the ways to pods are asked for apart.
+    pub fn see(&mut self, observed: &Observed) {
+        self.interfaces.clone_from(&observed.interfaces);
+        self.tunnels.clone_from(&observed.tunnels);
+        self.allowed_ips.clone_from(&observed.allowed_ips);
+    }
 }
 
 /// One VIP as its VipAddress says.

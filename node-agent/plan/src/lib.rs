@@ -7,16 +7,20 @@ mod facts;
 mod family;
 mod gateway;
 mod networks;
+mod tunnel;
 
 pub mod nft;
 
 mod desired;
 mod observed;
 
+mod claims;
+
 mod compile;
 mod diff;
 mod op;
 
+pub use claims::{Claims, left};
 pub use compile::{GatewayStanding, Plan, Problem, Refusal, compile, mac_text};
 pub use desired::{Address, AddressKey, Desired, Hop, Route, RouteKey, Rule};
 pub use diff::{diff, parting, recheck};
@@ -26,6 +30,7 @@ pub use gateway::{Gateway, GatewayPod, NextHop, free_mark};
 pub use networks::{MarkNetworks, VipNetworks, merged, normalise, subtract};
 pub use observed::{ForeignRule, Observed};
 pub use op::{Flow, Op};
+pub use tunnel::{AllowedIp, Peer, PeerKey, Tunnel};
 
 /// The routing protocol of every rule and route that is ours.
 pub const PROTOCOL: u8 = 110;

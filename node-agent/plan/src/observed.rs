@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Address, AddressKey, Family, Interface, Route, RouteKey, Rule, nft};
+use crate::{Address, AddressKey, AllowedIp, Family, Interface, PeerKey, Route, RouteKey, Rule, Tunnel, nft};
 
 /// A rule of somebody else that looks at the packet mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,10 @@ pub struct ForeignRule {
 pub struct Observed {
     /// All interfaces, by name.
     pub interfaces: BTreeMap<String, Interface>,
+    /// WireGuard interfaces of others, by name: with all they have, until [`Claims`](crate::Claims) sort out what is ours.
+    pub tunnels: BTreeMap<String, Tunnel>,
+    /// What of theirs is ours, and at which peer it is.
+    pub allowed_ips: BTreeMap<AllowedIp, PeerKey>,
     /// Addresses with our label or protocol.
     pub addresses: BTreeMap<AddressKey, Address>,
     /// Routes with our protocol.
@@ -42,8 +46,25 @@ impl Observed {
         self.foreign_rules.iter().filter(|rule| rule.mask & mask != 0).copied().collect()
     }
 
+    /// The WireGuard interfaces with these entries of ours beside what is theirs.
+    pub fn tunnels_with<'a>(
+        &self,
+        ours: impl Iterator<Item = (&'a AllowedIp, &'a PeerKey)>,
+    ) -> BTreeMap<String, Tunnel> {
+        let mut tunnels = self.tunnels.clone();
+        for (key, peer) in ours {
+            let peer = tunnels.get_mut(&key.interface).and_then(|tunnel| tunnel.peers.get_mut(peer));
+            peer.map(|peer| peer.allowed_ips.insert(key.network));
+        }
+        tunnels
+    }
+
     /// Whether nothing of ours is there.
     pub fn is_empty(&self) -> bool {
-        self.addresses.is_empty() && self.routes.is_empty() && self.rules.is_empty() && self.nft.is_none()
+        self.addresses.is_empty()
+            && self.routes.is_empty()
+            && self.rules.is_empty()
+            && self.allowed_ips.is_empty()
+            && self.nft.is_none()
     }
 }

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 use crate::desired::{next_hops, route_line};
 use crate::nft::Change;
-use crate::{Address, AddressKey, PROTOCOL, Route, RouteKey, Rule};
+use crate::{Address, AddressKey, AllowedIp, PROTOCOL, PeerKey, Route, RouteKey, Rule};
 
 /// Which tracked connections are to be forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +60,10 @@ pub enum Op {
     AddRule(Rule),
     /// Deletes a rule.
     DeleteRule(Rule),
+    /// Gives a peer one allowed IP more, and takes it from the peer that has it.
+    AddAllowedIp(AllowedIp, PeerKey),
+    /// Takes one allowed IP from a peer.
+    RemoveAllowedIp(AllowedIp, PeerKey),
     /// Tells the neighbours where these addresses are now.
     Announce {
         /// The interface.
@@ -94,6 +98,12 @@ impl fmt::Display for Op {
             Self::DeleteRoute(key, route) => write_route(f, "del", key, route),
             Self::AddRule(rule) => write!(f, "ip {}rule add {}", rule.family.flag(), rule_words(rule)),
             Self::DeleteRule(rule) => write!(f, "ip {}rule del {}", rule.family.flag(), rule_words(rule)),
+            Self::AddAllowedIp(key, peer) => {
+                write!(f, "wg set {} peer {peer} allowed-ips +{}", key.interface, key.network)
+            }
+            Self::RemoveAllowedIp(key, peer) => {
+                write!(f, "wg set {} peer {peer} allowed-ips -{}", key.interface, key.network)
+            }
             Self::Announce { interface, addresses } => {
                 let list: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
                 write!(f, "announce {} dev {interface}", list.join(" "))

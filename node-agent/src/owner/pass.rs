@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use litek8s_crds::names;
 use litek8s_kernel::{Kernel, KernelError};
-use litek8s_plan::{Facts, Observed, Op, Plan, Vip, compile, diff, free_mark, recheck};
+use litek8s_plan::{Facts, Observed, Op, Plan, Vip, compile, diff, free_mark, left, recheck};
 use tokio::time::Instant;
 
 use super::{Cause, Owner};
@@ -33,8 +33,9 @@ impl Owner {
         let mut foreign = self.memory.settled && !cause.objects;
         let mut interruptions = 0;
         let (plan, observed, announced) = loop {
-            let observed = self.kernel.observe().await.context("read the kernel")?;
-            facts.interfaces.clone_from(&observed.interfaces);
+            let mut observed = self.kernel.observe().await.context("read the kernel")?;
+            self.ledger.sort_out(&mut observed);
+            facts.see(&observed);
             facts.in_company = self.in_company();
             if self.memory.asleep || !self.index.synced() && !facts.in_company {
                 let there = |vip: &Vip| observed.addresses.keys().any(|key| key.address == vip.virtual_cidr);
@@ -49,12 +50,18 @@ impl Owner {
             foreign &= !self.find_pods(&mut facts, &observed).await?;
             let plan = compile(&facts);
             let ops = diff(&plan.desired, &observed);
+            if !self.note(&observed, &ops, &facts) {
+                continue;
+            }
             self.log(&ops, std::mem::take(&mut foreign));
             let applied = self.kernel.apply(&ops).await;
             for (op, error) in &applied.warnings {
                 tracing::warn!(%op, %error, "done without");
             }
-            let Some((op, error)) = applied.failed else { break (plan, observed, announcements(&ops)) };
+            let Some((op, error)) = applied.failed else {
+                self.note_done(&facts, &plan, &observed, &applied.warnings);
+                break (plan, observed, announcements(&ops));
+            };
             if matches!(error, KernelError::Changed) && interruptions < INTERRUPTIONS {
                 interruptions += 1;
                 continue;
@@ -93,6 +100,33 @@ impl Owner {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.metrics.last_success.set(time.as_secs_f64());
         Ok(())
+    }
+
+    /// Notes what is about to be added to WireGuard interfaces of others. Gateways for which that fails are closed, so that
+    /// nothing stays behind that nobody knows of; false when the plan is another one for that.
+    fn note(&mut self, observed: &Observed, ops: &[Op], facts: &Facts) -> bool {
+        let Err(error) = self.ledger.before(observed, ops) else { return true };
+        tracing::warn!(%error, "cannot note what is added to WireGuard interfaces");
+        let added =
+            |network| ops.iter().any(|op| matches!(op, Op::AddAllowedIp(key, _) if key.network == network));
+        let waiting: Vec<_> =
+            facts.gateways.iter().filter(|gateway| added(gateway.destination.trunc())).collect();
+        let why = format!("cannot note what is added to a WireGuard interface: {error}");
+        let until = Instant::now() + EXCLUSION;
+        self.memory.closed.extend(waiting.iter().map(|gateway| (gateway.name.clone(), (why.clone(), until))));
+        waiting.is_empty()
+    }
+
+    /// Notes what was added and removed, and what the WireGuard interfaces hold by now.
+    fn note_done(&mut self, facts: &Facts, plan: &Plan, observed: &Observed, warnings: &[(Op, KernelError)]) {
+        let refused = || warnings.iter().map(|(op, _)| op);
+        if let Err(error) = self.ledger.after(&plan.desired, observed, refused()) {
+            tracing::warn!(%error, "cannot note what was removed from WireGuard interfaces");
+        }
+        self.memory.tunnels = match facts.gateways.is_empty() {
+            true => BTreeMap::new(),
+            false => observed.tunnels_with(left(&plan.desired, refused())),
+        };
     }
 
     /// What should be: by the objects, or until they are known by the last known state. `None`: nobody knows.
@@ -168,6 +202,8 @@ impl Owner {
                 | Op::DeleteRoute(..)
                 | Op::AddRule(_)
                 | Op::DeleteRule(_)
+                | Op::AddAllowedIp(..)
+                | Op::RemoveAllowedIp(..)
                 | Op::Announce { .. } => tracing::info!("{op}"),
             }
         }
@@ -281,6 +317,8 @@ fn vip_of<'a>(op: &Op, facts: &'a Facts) -> Option<&'a str> {
         | Op::RenewAddress(..)
         | Op::Nft(_)
         | Op::Forget(_)
+        | Op::AddAllowedIp(..)
+        | Op::RemoveAllowedIp(..)
         | Op::Announce { .. } => None,
     };
     vip.map(|vip| vip.name.as_str())

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{Accepted, MAIN_RULE, Plan, RESERVED_TABLES};
+use super::{Accepted, MAIN_RULE, Plan, RESERVED_TABLES, tunnels};
 use crate::{FALLBACK_METRIC, Facts, Family, Gateway, GatewayPod, Hop, NextHop, Route, RouteKey, Rule};
 
 /// The kernel's main table.
@@ -30,6 +30,8 @@ pub enum Refusal {
     Node(IpAddr),
     /// The API server is there: the agent would cut itself off.
     ApiServer(IpAddr),
+    /// A peer of that WireGuard interface is there: the tunnel's packets would be led to the pods, at worst by itself.
+    Endpoint(String, IpAddr),
     /// The kernel uses that table itself.
     ReservedTable(u32),
     /// A VIP of this node uses that table.
@@ -50,6 +52,9 @@ impl fmt::Display for Refusal {
             Self::Interface(name, network) => write!(f, "overlaps {name} {network}"),
             Self::Node(address) => write!(f, "overlaps node address {address}"),
             Self::ApiServer(address) => write!(f, "overlaps the API server {address}"),
+            Self::Endpoint(interface, address) => {
+                write!(f, "overlaps the endpoint {address} of a peer of {interface}")
+            }
             Self::ReservedTable(table) => write!(f, "route table {table} is the kernel's own"),
             Self::TableOfVip(table, vip) => write!(f, "route table {table} belongs to VIP {vip}"),
             Self::PriorityOutOfRange(priority) => {
@@ -77,7 +82,10 @@ pub struct GatewayStanding {
 /// Adds all gateways that can be applied to the plan, and returns their destinations.
 pub(super) fn place(plan: &mut Plan, facts: &Facts, accepted: &[Accepted<'_>]) -> Vec<IpNet> {
     let mut destinations = Vec::new();
-    for gateway in &facts.gateways {
+    // Of two with one destination, the one that packets are led to has its way with a WireGuard interface.
+    let mut order: Vec<&Gateway> = facts.gateways.iter().collect();
+    order.sort_by_key(|gateway| gateway.priority);
+    for gateway in order {
         let judged = judge(plan, facts, gateway, accepted);
         let standing = match judged {
             Err(refusal) => GatewayStanding { refused: Some(refusal), ..GatewayStanding::default() },
@@ -102,6 +110,8 @@ fn judge(plan: &Plan, facts: &Facts, gateway: &Gateway, accepted: &[Accepted<'_>
         local_network(plan, facts, overlaps),
         facts.node_addresses.iter().find(|address| destination.contains(*address)).map(|a| Refusal::Node(*a)),
         facts.api_servers.iter().find(|a| gateway.destination.contains(*a)).map(|a| Refusal::ApiServer(*a)),
+        tunnels::endpoint(facts, destination)
+            .map(|(name, address)| Refusal::Endpoint(name.to_owned(), address)),
         RESERVED_TABLES.contains(&gateway.table).then_some(Refusal::ReservedTable(gateway.table)),
         accepted
             .iter()
@@ -153,26 +163,31 @@ fn apply(plan: &mut Plan, facts: &Facts, gateway: &Gateway, destination: IpNet) 
     // A node with pods of its own never hands their packets to another node: two such nodes would hand them back and forth.
     let local = gateway.pods.iter().any(|pod| pod.local);
     let mut standing = GatewayStanding::default();
-    let mut ways: Vec<&NextHop> = Vec::new();
+    let mut ways: Vec<(&GatewayPod, &NextHop)> = Vec::new();
     for pod in gateway.pods.iter().filter(|pod| pod.local || !local) {
         if pod.local && Family::of(pod.address) == family {
             // What a pod itself sends there goes on; back to the pod it would go round until its hop limit is used up.
             plan.desired.rules.insert(rule(gateway.priority - 1, Some(pod.address.into()), MAIN_TABLE));
         }
         match way(facts, gateway, pod) {
-            Ok(way) => ways.push(way),
-            Err(why) => standing.unusable.push(format!("pod {} ({}): {why}", pod.name, pod.address)),
+            Ok(way) => ways.push((pod, way)),
+            Err(why) => standing.unusable.push(unusable(pod, &why)),
         }
     }
     if let Some(error) = facts.closed.get(&gateway.name) {
         standing.unusable.push(error.clone());
         return standing;
     }
+    let ways = tunnels::passable(plan, facts, destination, ways, &mut standing.unusable);
     standing.pods = ways.len();
     if let Some(route) = route(&ways) {
         plan.desired.routes.insert(key(family.route_metric()), route);
     }
     standing
+}
+
+pub(super) fn unusable(pod: &GatewayPod, why: &str) -> String {
+    format!("pod {} ({}): {why}", pod.name, pod.address)
 }
 
 fn way<'a>(facts: &'a Facts, gateway: &Gateway, pod: &GatewayPod) -> Result<&'a NextHop, String> {

@@ -10,10 +10,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use proptest::prelude::*;
 
-use self::model::{EGRESS, INGRESS, Way, apply, destinations, mapping, marked, translated, way};
+use self::model::{EGRESS, INGRESS, TO_PODS, Way, apply, destinations, mapping, marked, translated, way};
 use super::diff;
 use crate::{
-    Desired, Facts, Family, Flow, Gateway, GatewayPod, Interface, NextHop, Observed, Op, Route, Vip, compile,
+    AllowedIp, Desired, Facts, Family, Flow, Gateway, GatewayPod, Interface, NextHop, Observed, Op, Peer,
+    PeerKey, Route, Tunnel, Vip, compile,
 };
 
 /// No marked packet leaves by another interface or with another source than its VIP's.
@@ -69,10 +70,20 @@ fn run(state: &mut Observed, desired: &Desired, stop_after: Option<usize>) {
     for op in ops.iter().take(stop_after.unwrap_or(ops.len())) {
         apply(state, op);
         assert_safe(state, &right, &op.to_string());
+        assert_carried(state, op);
         // A gateway that was and will be is at every moment.
         for network in staying.iter().filter(|network| closed.contains(network)) {
             assert_ne!(way(state, 0, network.network()), Way::Leaked, "after {op}: {network} is open");
         }
+    }
+}
+
+/// A way over WireGuard is there only when a peer takes what is sent by it.
+fn assert_carried(state: &Observed, op: &Op) {
+    let (Op::AddRoute(key, route) | Op::ReplaceRoute(key, route)) = op else { return };
+    if route.interfaces().any(|name| name == "wg0") {
+        let ours = AllowedIp { interface: "wg0".into(), network: key.destination };
+        assert!(state.allowed_ips.contains_key(&ours), "after {op}: no peer has {}", key.destination);
     }
 }
 
@@ -81,14 +92,21 @@ fn assert_reached(state: &Observed, desired: &Desired) {
     assert_eq!(state.routes, desired.routes);
     assert_eq!(state.addresses.keys().collect::<Vec<_>>(), desired.addresses.keys().collect::<Vec<_>>());
     assert_eq!(state.nft, desired.nft);
+    assert_eq!(state.allowed_ips, desired.allowed_ips);
     assert_eq!(diff(desired, state), [], "a settled node has nothing to do");
 }
 
 /// The kernel flushes the device's routes when it goes down, and its addresses when it goes away; those of IPv6 when it
-/// goes down.
-fn change_links(state: &mut Observed, interfaces: &BTreeMap<String, Interface>) {
+/// goes down. What a peer had goes with it.
+fn change_links(state: &mut Observed, facts: &Facts) {
+    let interfaces = &facts.interfaces;
+    state.tunnels.clone_from(&facts.tunnels);
+    let tunnels = &state.tunnels;
+    state.allowed_ips.retain(|key, peer| {
+        tunnels.get(&key.interface).is_some_and(|tunnel| tunnel.peers.contains_key(peer))
+    });
     let up = |name: &str| interfaces.get(name).is_some_and(|interface| interface.up);
-    state.routes.retain(|_, route| route.interfaces().all(|name| name == "cni0" || up(name)));
+    state.routes.retain(|_, route| route.interfaces().all(|name| TO_PODS.contains(&name) || up(name)));
     state.addresses.retain(|key, _| match key.family() {
         Family::V4 => interfaces.contains_key(&key.interface),
         Family::V6 => up(&key.interface),
@@ -153,15 +171,25 @@ fn gateway() -> impl Strategy<Value = Gateway> {
     )
 }
 
-/// Where the pods of gateways are; the third cannot be reached.
-fn hops() -> BTreeMap<IpAddr, Result<NextHop, String>> {
+/// Where the pods of gateways are; the third cannot be reached, and the second is on a bridge or behind a peer.
+fn hops(wireguard: bool) -> BTreeMap<IpAddr, Result<NextHop, String>> {
     let way = |pod: u8| NextHop {
         gateway: [10, 42, 1, pod].into(),
-        interface: "cni0".into(),
+        interface: if wireguard && pod == 2 { "wg0".into() } else { "cni0".into() },
         source: [10, 42, 1, 254].into(),
     };
     let all = [(1, Ok(way(1))), (2, Ok(way(2))), (3, Err("no route".to_owned()))];
     all.into_iter().map(|(pod, hop)| ([10, 42, 1, pod].into(), hop)).collect()
+}
+
+/// wg0 with up to two peers; the last one has the pods.
+fn tunnels(peers: u8) -> BTreeMap<String, Tunnel> {
+    let pods = |last: bool| last.then(|| "10.42.1.0/24".parse().unwrap());
+    let peers = (1..=peers).map(|peer| {
+        let allowed_ips = pods(peer == peers).into_iter().collect();
+        (PeerKey([peer; 32]), Peer { endpoint: None, allowed_ips })
+    });
+    BTreeMap::from([("wg0".to_owned(), Tunnel { index: 7, peers: peers.collect() })])
 }
 
 fn on_network(six: bool, net: u8, host: u8) -> IpAddr {
@@ -180,8 +208,8 @@ fn pod(number: u8) -> [IpAddr; 2] {
 fn facts() -> impl Strategy<Value = Facts> {
     let links = prop::sample::select(vec![2u8, 2, 2, 1, 0]);
     let gateways = prop::collection::btree_map(0u8..3, gateway(), 0..3);
-    let all = (prop::collection::vec(vip(), 0..5), links, any::<bool>(), gateways);
-    all.prop_map(|(vips, links, wide, gateways)| {
+    let all = (prop::collection::vec(vip(), 0..5), links, any::<bool>(), gateways, 0u8..3);
+    all.prop_map(|(vips, links, wide, gateways, peers)| {
         let mut interfaces = BTreeMap::new();
         for (name, state) in [("eth0", 2u8), ("eth1", links)] {
             if state > 0 {
@@ -197,7 +225,8 @@ fn facts() -> impl Strategy<Value = Facts> {
                 .into_iter()
                 .map(|(number, gateway)| Gateway { name: format!("g{number}"), ..gateway })
                 .collect(),
-            hops: hops(),
+            hops: hops(peers > 0),
+            tunnels: tunnels(peers),
             interfaces,
             ..Facts::default()
         }
@@ -206,7 +235,11 @@ fn facts() -> impl Strategy<Value = Facts> {
 
 /// A node that has settled on `facts`.
 fn settled(facts: &Facts) -> Observed {
-    let mut state = Observed { interfaces: facts.interfaces.clone(), ..Observed::default() };
+    let mut state = Observed {
+        interfaces: facts.interfaces.clone(),
+        tunnels: facts.tunnels.clone(),
+        ..Observed::default()
+    };
     run(&mut state, &compile(facts).desired, None);
     state
 }
@@ -217,7 +250,7 @@ proptest! {
     #[test]
     fn every_prefix_of_the_ops_is_safe_and_all_of_them_reach_the_desired_state(a in facts(), b in facts()) {
         let mut state = settled(&a);
-        change_links(&mut state, &b.interfaces);
+        change_links(&mut state, &b);
         let desired = compile(&b).desired;
         run(&mut state, &desired, None);
         assert_reached(&state, &desired);
@@ -228,9 +261,9 @@ proptest! {
         a in facts(), b in facts(), c in facts(), crash in 0usize..20,
     ) {
         let mut state = settled(&a);
-        change_links(&mut state, &b.interfaces);
+        change_links(&mut state, &b);
         run(&mut state, &compile(&b).desired, Some(crash));
-        change_links(&mut state, &c.interfaces);
+        change_links(&mut state, &c);
         let desired = compile(&c).desired;
         let ops = diff(&desired, &state);
         ops.iter().for_each(|op| apply(&mut state, op));
@@ -238,12 +271,13 @@ proptest! {
     }
 
     #[test]
-    fn whatever_others_took_away_comes_back(a in facts(), taken in any::<[bool; 4]>()) {
+    fn whatever_others_took_away_comes_back(a in facts(), taken in any::<[bool; 5]>()) {
         let mut state = settled(&a);
         if taken[0] { state.nft = None; }
         if taken[1] { state.rules.clear(); }
         if taken[2] { state.routes.clear(); }
         if taken[3] { state.addresses.clear(); }
+        if taken[4] { state.allowed_ips.clear(); }
         let desired = compile(&a).desired;
         let ops = diff(&desired, &state);
         ops.iter().for_each(|op| apply(&mut state, op));

@@ -18,6 +18,9 @@ pub(super) const EGRESS: [&str; 4] =
 pub(super) const INGRESS: [&str; 4] =
     ["ingress-marks-ipv4", "ingress-marks-default-ipv4", "ingress-marks-ipv6", "ingress-marks-default-ipv6"];
 
+/// The interfaces that lead to pods; they are always up.
+pub(super) const TO_PODS: [&str; 2] = ["cni0", "wg0"];
+
 /// Applies one op, as strict as the kernel is.
 pub(super) fn apply(state: &mut Observed, op: &Op) {
     match op {
@@ -49,6 +52,15 @@ pub(super) fn apply(state: &mut Observed, op: &Op) {
         Op::DeleteRoute(key, route) => {
             assert_eq!(state.routes.remove(key).as_ref(), Some(route), "{op}: not there");
         }
+        Op::AddAllowedIp(key, peer) => {
+            let tunnel = state.tunnels.get(&key.interface).unwrap_or_else(|| panic!("{op}: No such device"));
+            assert!(tunnel.peers.contains_key(peer), "{op}: no such peer");
+            assert_eq!(tunnel.holder(key.network), None, "{op}: takes it from its owner");
+            state.allowed_ips.insert(key.clone(), *peer);
+        }
+        Op::RemoveAllowedIp(key, peer) => {
+            assert_eq!(state.allowed_ips.remove(key).as_ref(), Some(peer), "{op}: not there");
+        }
         Op::AddRule(rule) => assert!(state.rules.insert(*rule), "{op}: File exists"),
         Op::DeleteRule(rule) => assert!(state.rules.remove(rule), "{op}: not there"),
     }
@@ -57,7 +69,7 @@ pub(super) fn apply(state: &mut Observed, op: &Op) {
 fn gateway_is_reachable(state: &Observed, table: u32, route: &Route) {
     // The main table has a way to every pod.
     if let Route::Via { gateway, interface, .. } = route
-        && interface != "cni0"
+        && !TO_PODS.contains(&interface.as_str())
     {
         let connected = state.routes.iter().any(|(key, other)| {
             key.table == table
