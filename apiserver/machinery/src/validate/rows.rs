@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::full;
 use super::meta::{self, IMMUTABLE};
-use super::name::name_errors;
+use super::name::{name_errors, qualified_name_errors};
 use super::special;
 use crate::field::{FieldError, Path};
 use crate::resource::NameRule;
@@ -68,12 +68,17 @@ fn enter(schema: &SchemaRef, value: &Value, path: &Path<'_>, errors: &mut Vec<Fi
     if let SchemaRef::Type(ty) = schema
         && value.is_object()
     {
-        apply(*ty, value, None, path, errors);
-        for inlined in &ty.schema().inlined {
-            apply(inlined.ty, value, None, path, errors);
-        }
+        apply_inlined(*ty, value, path, errors);
     }
     walk(schema.get(), value, path, errors);
+}
+
+/// The rows of a type and of those it inlines.
+fn apply_inlined(ty: TypeName, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    apply(ty, value, None, path, errors);
+    for inlined in &ty.schema().inlined {
+        apply_inlined(inlined.ty, value, path, errors);
+    }
 }
 
 fn apply(ty: TypeName, new: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
@@ -110,6 +115,7 @@ enum Rule {
     Min(i64),
     Unique(Vec<&'static str>),
     Name(NameRule),
+    Qualified,
     Labels,
     OneOf(Vec<&'static str>),
     Enum(Vec<&'static str>),
@@ -117,6 +123,7 @@ enum Rule {
     ImmutableOnceSet,
     FrozenBy(&'static str),
     Call(special::Check),
+    Each(Box<Rule>),
 }
 
 impl Row {
@@ -133,31 +140,8 @@ impl Row {
             };
             Some((text.0, text.1.split('|').collect(), positive))
         });
-        let mut words = text.split(' ');
-        let (field, rule, argument) = (words.next()?, words.next()?, words.next().unwrap_or(""));
-        let rule = match rule {
-            "required" => Rule::Required,
-            "range" => {
-                let (low, high) = argument.split_once("..")?;
-                Rule::Range(low.parse().ok()?, high.parse().ok()?)
-            }
-            "min" => Rule::Min(argument.parse().ok()?),
-            "unique" => Rule::Unique(argument.split('+').collect()),
-            "name" => Rule::Name(match argument {
-                "label" => NameRule::Label,
-                "dns1035" => NameRule::Dns1035,
-                "path" => NameRule::PathSegment,
-                _ => NameRule::Subdomain,
-            }),
-            "labels" => Rule::Labels,
-            "one-of" => Rule::OneOf(argument.split('|').collect()),
-            "enum" => Rule::Enum(argument.split('|').collect()),
-            "immutable" => Rule::Immutable,
-            "immutable-once-set" => Rule::ImmutableOnceSet,
-            "frozen-by" => Rule::FrozenBy(argument),
-            "call" => Rule::Call(special::Check::find(argument)?),
-            _ => return None,
-        };
+        let (field, rule) = text.split_once(' ')?;
+        let rule = Rule::parse(rule)?;
         Some(Self { field, rule, condition })
     }
 
@@ -192,6 +176,36 @@ fn at<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
 }
 
 impl Rule {
+    /// `RULE [ARGUMENT]`.
+    fn parse(text: &'static str) -> Option<Self> {
+        let (rule, argument) = text.split_once(' ').unwrap_or((text, ""));
+        Some(match rule {
+            "required" => Self::Required,
+            "range" => {
+                let (low, high) = argument.split_once("..")?;
+                Self::Range(low.parse().ok()?, high.parse().ok()?)
+            }
+            "min" => Self::Min(argument.parse().ok()?),
+            "unique" => Self::Unique(argument.split('+').collect()),
+            "name" if argument == "qualified" => Self::Qualified,
+            "name" => Self::Name(match argument {
+                "label" => NameRule::Label,
+                "dns1035" => NameRule::Dns1035,
+                "path" => NameRule::PathSegment,
+                _ => NameRule::Subdomain,
+            }),
+            "labels" => Self::Labels,
+            "one-of" => Self::OneOf(argument.split('|').collect()),
+            "enum" => Self::Enum(argument.split('|').collect()),
+            "immutable" => Self::Immutable,
+            "immutable-once-set" => Self::ImmutableOnceSet,
+            "frozen-by" => Self::FrozenBy(argument),
+            "each" => Self::Each(Box::new(Self::parse(argument)?)),
+            "call" => Self::Call(special::Check::find(argument)?),
+            _ => return None,
+        })
+    }
+
     fn check(
         &self,
         field: &str,
@@ -229,6 +243,17 @@ impl Rule {
             (Self::OneOf(names), Some(value)) => one_of(names, value, path, errors),
             (Self::Call(call), value) => call.run(value, before.flatten(), object, path, errors),
             (_, None) => {}
+            (Self::Each(rule), Some(value)) => {
+                for (at, item) in value.as_array().into_iter().flatten().enumerate() {
+                    rule.check("-", item, None, &path.index(at), errors);
+                }
+            }
+            (Self::Qualified, Some(value)) => {
+                let name = value.as_str().unwrap_or("");
+                for detail in qualified_name_errors(name).into_iter().filter(|_| !name.is_empty()) {
+                    errors.push(FieldError::invalid(path, name, detail));
+                }
+            }
             (Self::Range(low, high), Some(value)) => {
                 if value.as_i64().is_some_and(|number| !(*low..=*high).contains(&number)) {
                     let detail = format!("must be between {low} and {high}, inclusive");

@@ -49,6 +49,20 @@ pub(super) enum Check {
     Cidr,
     /// The cluster IP is fixed once it is there.
     ClusterIp,
+    /// The addresses of an EndpointSlice are of its type.
+    SliceAddresses,
+    /// The host of an Ingress: a name, or a wildcard of one label before it.
+    IngressHost,
+    /// The path of an Ingress begins with a slash.
+    AbsolutePath,
+    /// The port of an Ingress' backend has a name or a number.
+    BackendPort,
+    /// A number that is not negative, or a percentage.
+    IntOrPercent,
+    /// `example.com/name`.
+    DomainPath,
+    /// An event is in the namespace of what it is about.
+    EventNamespace,
     /// The ranges of a ServiceCIDR: one of a family, and none is taken back.
     ServiceCidrs,
 }
@@ -75,6 +89,13 @@ impl Check {
             "cidr" => Self::Cidr,
             "cluster-ip" => Self::ClusterIp,
             "service-cidrs" => Self::ServiceCidrs,
+            "slice-addresses" => Self::SliceAddresses,
+            "ingress-host" => Self::IngressHost,
+            "absolute-path" => Self::AbsolutePath,
+            "backend-port" => Self::BackendPort,
+            "int-or-percent" => Self::IntOrPercent,
+            "domain-path" => Self::DomainPath,
+            "event-namespace" => Self::EventNamespace,
             _ => return None,
         })
     }
@@ -121,6 +142,13 @@ impl Check {
                 }
             }
             Self::ServiceCidrs => network::service_cidrs(value, path, errors),
+            Self::SliceAddresses => network::slice_addresses(value, path, errors),
+            Self::IngressHost => network::ingress_host(value, path, errors),
+            Self::AbsolutePath => network::absolute_path(value, object, path, errors),
+            Self::BackendPort => network::backend_port(value, path, errors),
+            Self::IntOrPercent => workload::int_or_percent(value, path, errors),
+            Self::DomainPath => naming::domain_path(value, path, errors),
+            Self::EventNamespace => naming::event_namespace(value, path, errors),
             Self::ClusterIp => {
                 let was = before.and_then(Value::as_str).unwrap_or("");
                 let kind = object.get("spec").and_then(|spec| spec.get("type")).and_then(Value::as_str);

@@ -215,3 +215,77 @@ fn a_field_of_another_type_is_a_bad_request() {
         "json: cannot unmarshal number into Go struct field metadata.labels.a of type string"
     );
 }
+
+#[test]
+fn rows_refuse_what_kube_apiserver_refuses() {
+    let webhook = |rule: Value| {
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "a"}, "webhooks": [{"name": "a.b.c", "rules": [rule]}]})
+    };
+    let ingress = |path: Value, host: &str| {
+        json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"rules": [{"host": host, "http": {"paths": [path]}}]}})
+    };
+    let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
+    let budget = |least: Value| {
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"minAvailable": least}})
+    };
+    let event = |namespace: &str| {
+        json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "a", "namespace": "b"},
+            "involvedObject": {"namespace": namespace}})
+    };
+    let slice = |kind: &str, address: &str| {
+        json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "a", "namespace": "b"},
+            "addressType": kind, "endpoints": [{"addresses": [address]}]})
+    };
+    let class = |controller: &str| {
+        json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "a"},
+            "spec": {"controller": controller}})
+    };
+    let all = json!({"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]});
+    for (object, expected) in [
+        (webhook(all), vec![]),
+        (
+            webhook(
+                json!({"operations": ["READ"], "apiGroups": [], "apiVersions": [""], "resources": ["pods"]}),
+            ),
+            vec![
+                r#"webhooks[0].rules[0].operations[0]: Unsupported value: "READ": supported values: "*", "CONNECT", "CREATE", "DELETE", "UPDATE""#,
+                "webhooks[0].rules[0].apiGroups: Required value",
+                "webhooks[0].rules[0].apiVersions[0]: Required value",
+            ],
+        ),
+        (ingress(json!({"path": "/a", "pathType": "Exact", "backend": backend}), "*.example.org"), vec![]),
+        (
+            ingress(json!({"path": "a", "pathType": "Exact", "backend": backend}), "example.org"),
+            vec![r#"spec.rules[0].http.paths[0].path: Invalid value: "a": must be an absolute path"#],
+        ),
+        (
+            ingress(json!({"pathType": "ImplementationSpecific", "backend": {"service": {"name": "s"}}}), ""),
+            vec![
+                "spec.rules[0].http.paths[0].backend.service.port: Required value: port name or number is required",
+            ],
+        ),
+        (budget(json!("50%")), vec![]),
+        (budget(json!(-1)), vec!["spec.minAvailable: Invalid value: -1: must be greater than or equal to 0"]),
+        (event("b"), vec![]),
+        (event("c"), vec![r#"involvedObject.namespace: Invalid value: "c": does not match event.namespace"#]),
+        (slice("FQDN", "a.example.org"), vec![]),
+        (
+            slice("IPv4", "a"),
+            vec![
+                r#"endpoints[0].addresses[0]: Invalid value: "a": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"#,
+            ],
+        ),
+        (class("acme.io/foo"), vec![]),
+        (
+            class("foo"),
+            vec![
+                r#"spec.controller: Invalid value: "foo": must be a domain-prefixed path (such as "acme.io/foo")"#,
+            ],
+        ),
+    ] {
+        assert_eq!(builtin(&object, None), expected, "{object}");
+    }
+}

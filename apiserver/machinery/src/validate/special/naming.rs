@@ -81,3 +81,29 @@ pub(super) fn service_name(object: &Value, path: &Path<'_>, errors: &mut Vec<Fie
         errors.push(FieldError::invalid(meta.child("name"), text("/metadata/name"), detail));
     }
 }
+
+pub(super) fn domain_path(value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let text = value.as_str().unwrap_or("");
+    let well =
+        text.split_once('/').is_some_and(|(domain, rest)| is_dns_subdomain(domain) && !rest.is_empty());
+    if !text.is_empty() && !well {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        errors.push(FieldError::invalid(path, text, detail));
+    }
+}
+
+pub(super) fn event_namespace(event: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or("");
+    let about =
+        if event.get("regarding").is_some() { "/regarding/namespace" } else { "/involvedObject/namespace" };
+    // What has no namespace of its own is reported in `default`.
+    let expected = if text(about).is_empty() { "default" } else { text(about) };
+    if text("/metadata/namespace") != expected {
+        let field = path.child("involvedObject");
+        errors.push(FieldError::invalid(
+            field.child("namespace"),
+            text(about),
+            "does not match event.namespace",
+        ));
+    }
+}

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::field::{FieldError, Path};
-use crate::validate::is_dns_label;
+use crate::resource::NameRule;
+use crate::validate::{is_dns_label, name_errors};
 
 pub(super) fn port(value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     match value {
@@ -102,6 +103,50 @@ pub(super) fn service_cidrs(list: &Value, path: &Path<'_>, errors: &mut Vec<Fiel
         let detail =
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         errors.push(FieldError::invalid(path, list.clone(), detail));
+    }
+}
+
+pub(super) fn slice_addresses(slice: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let of_names = slice.get("addressType").and_then(Value::as_str) == Some("FQDN");
+    let list = path.child("endpoints");
+    for (at, endpoint) in slice.get("endpoints").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let endpoint_path = list.index(at);
+        let addresses = endpoint_path.child("addresses");
+        for (at, address) in
+            endpoint.get("addresses").and_then(Value::as_array).into_iter().flatten().enumerate()
+        {
+            let address = address.as_str().unwrap_or("");
+            if !of_names && address.parse::<std::net::IpAddr>().is_err() {
+                errors.push(FieldError::invalid(addresses.index(at), address, IP));
+            }
+        }
+    }
+}
+
+pub(super) fn ingress_host(host: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let host = host.as_str().unwrap_or("");
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    for detail in name_errors(NameRule::Subdomain, name, false).into_iter().filter(|_| !host.is_empty()) {
+        errors.push(FieldError::invalid(path, host, detail));
+    }
+}
+
+pub(super) fn absolute_path(value: &Value, rule: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let kind = rule.get("pathType").and_then(Value::as_str).unwrap_or("");
+    let text = value.get("path").and_then(Value::as_str).unwrap_or("");
+    let needed = matches!(kind, "Exact" | "Prefix") || !text.is_empty();
+    if needed && !text.starts_with('/') {
+        errors.push(FieldError::invalid(path.child("path"), text, "must be an absolute path"));
+    }
+}
+
+pub(super) fn backend_port(service: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let port = service.get("port");
+    let named =
+        port.and_then(|port| port.get("name")).and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+    let number = port.and_then(|port| port.get("number")).and_then(Value::as_i64).unwrap_or(0);
+    if !named && number == 0 {
+        errors.push(FieldError::required(path.child("port"), "port name or number is required"));
     }
 }
 

@@ -139,3 +139,20 @@ fn strings(value: &Value, pointer: &str) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     map.into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
 }
+
+pub(super) fn int_or_percent(value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let detail = match value {
+        Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
+            "must be greater than or equal to 0"
+        }
+        Value::String(text) => {
+            let digits = text.strip_suffix('%').unwrap_or("");
+            if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return;
+            }
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => return,
+    };
+    errors.push(FieldError::invalid(path, value.clone(), detail));
+}
