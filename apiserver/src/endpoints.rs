@@ -35,13 +35,15 @@ use litek8s_machinery::status::{Reason, Status};
 
 use crate::api::Api;
 use crate::registry::Served;
-use crate::request::RequestContext;
+use crate::request::{RequestContext, RequestInfo};
 use crate::response::{self, BoxError, Failure, Offer, Output, Response};
 
 pub(crate) use create::random_name;
 pub(crate) use input::{from_yaml, refine};
+pub(crate) use options::WriteOptions;
 pub(crate) use reads::{newest, too_old};
 pub(crate) use selection::Selection;
+pub(crate) use write::Writing;
 
 /// The largest body of a request, in bytes.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -132,7 +134,7 @@ where
         .registry
         .get(&info.api_group, &info.api_version, &info.resource)
         .ok_or_else(Status::unknown_resource)?;
-    check_scope(&served, ctx)?;
+    check_path(&served, info)?;
     let verbs: &[_] = if info.subresource.is_empty() {
         &served.resource.verbs
     } else {
@@ -173,22 +175,33 @@ where
     }
 }
 
-/// 404 or 405 when the path does not fit the resource's scope.
-fn check_scope(served: &Served, ctx: &RequestContext) -> Result<(), Failure> {
-    let info = &ctx.info;
+/// 404 or 405 when the path does not fit the resource's scope, or names an object where the verb has none.
+///
+/// Who may act in a namespace, or on an object, was asked about the namespace and the name of the path: a verb that
+/// looks at neither must not be reached by a path that has them.
+pub(crate) fn check_path(served: &Served, info: &RequestInfo) -> Result<(), Failure> {
+    let not_allowed = || {
+        let message = "the server does not allow this method on the requested resource";
+        Err(Status::new(405, Reason::MethodNotAllowed, message))
+    };
+    let verb = info.verb.as_str();
     if !served.resource.namespaced {
         // RequestInfo gives the Namespace resource itself as its namespace.
-        let fits = info.namespace.is_empty() || *served.resource.plural == *"namespaces";
-        return if fits { Ok(()) } else { Err(Status::unknown_resource()) };
+        let itself = *served.resource.plural == *"namespaces" && info.parts.get(1) == Some(&info.namespace);
+        if !info.namespace.is_empty() && !itself {
+            return Err(Status::unknown_resource());
+        }
+    } else if info.namespace.is_empty() && !matches!(verb, "list" | "watch") {
+        let of_collection = matches!(verb, "create" | "deletecollection");
+        return if of_collection { not_allowed() } else { Err(Status::unknown_resource()) };
     }
-    if !info.namespace.is_empty() || matches!(info.verb.as_str(), "list" | "watch") {
-        return Ok(());
-    }
-    if matches!(info.verb.as_str(), "create" | "deletecollection") {
-        let message = "the server does not allow this method on the requested resource";
-        return Err(Status::new(405, Reason::MethodNotAllowed, message));
-    }
-    Err(Status::unknown_resource())
+    let named = !info.name.is_empty();
+    let fits = match verb {
+        "create" => named != info.subresource.is_empty(),
+        "update" | "patch" => named,
+        _ => true,
+    };
+    if fits { Ok(()) } else { not_allowed() }
 }
 
 async fn read_body<B>(body: B) -> Result<Bytes, Failure>

@@ -13,13 +13,15 @@ use http_body_util::{BodyExt, Limited};
 use litek8s_machinery::decode;
 use litek8s_machinery::resource::type_of;
 use litek8s_machinery::status::Status;
+use litek8s_store::View;
 use serde_json::{Value, json};
 
+use crate::admission::{self, Attributes, Operation};
 use crate::api::Api;
-use crate::endpoints::{MAX_BODY, from_yaml};
+use crate::endpoints::{Call, MAX_BODY, WriteOptions, Writing, check_path, from_yaml};
 use crate::filters::failure;
 use crate::request::{RequestContext, RequestInfo, UserInfo};
-use crate::response::{self, BoxError, Offer, Output, Response};
+use crate::response::{self, BoxError, Failure, Offer, Output, Response};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
@@ -91,16 +93,25 @@ where
         Ok(output) => output,
         Err(status) => return failure(&status),
     };
-    match answer(api, ctx, &parts.headers, &body) {
+    let Some(served) = api.registry.get(&ctx.info.api_group, &ctx.info.api_version, &ctx.info.resource)
+    else {
+        return response::status(&Status::unknown_resource(), output);
+    };
+    let call = Call { api, ctx, headers: &parts.headers, served, output };
+    match answer(&call, &body).await {
         Ok(object) => response::value(StatusCode::CREATED, output, &object),
         Err(status) => response::status(&status, output),
     }
 }
 
-fn answer(api: &Api, ctx: &RequestContext, headers: &HeaderMap, body: &Bytes) -> Result<Value, Status> {
+async fn answer(call: &Call<'_>, body: &Bytes) -> Result<Value, Failure> {
+    let (api, ctx) = (call.api, call.ctx);
     let (question, version, kind) = kind_of(&ctx.info).ok_or_else(Status::unknown_resource)?;
-    let mut object = read(headers, body, version, kind)?;
+    check_path(&call.served, &ctx.info)?;
+    let options = WriteOptions::parse(&ctx.info.query, "CreateOptions", false)?;
+    let mut object = read(call.headers, body, version, kind)?;
     let view = api.replica.view();
+    admit(&Writing::new(call, options), &view, &mut object).await?;
     let status = match question {
         Question::SelfAccess => access::decide(api, &view, &ctx.user, &object["spec"]),
         Question::Access => access::decide_for_other(api, &view, &object["spec"], None),
@@ -125,6 +136,22 @@ fn answer(api: &Api, ctx: &RequestContext, headers: &HeaderMap, body: &Bytes) ->
         | Question::Token => Value::Null,
     };
     Ok(object)
+}
+
+/// A question is admitted like an object that is created, although nothing of it is stored.
+async fn admit(writing: &Writing<'_>, view: &View, object: &mut Value) -> Result<(), Failure> {
+    let cx = writing.context(view);
+    let options = writing.options_object();
+    let attributes = Attributes {
+        cx: &cx,
+        served: &writing.call.served,
+        operation: Operation::Create,
+        name: writing.call.name(),
+        old: None,
+        options: &options,
+    };
+    admission::mutate(&attributes, object).await?;
+    admission::judge(&attributes, Some(object)).await
 }
 
 /// The body as JSON, YAML or protobuf; its type must be the path's when it says one.

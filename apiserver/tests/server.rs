@@ -251,6 +251,32 @@ async fn acting_as_somebody_else_needs_the_right_and_takes_the_own_ones_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_administrator_of_a_namespace_reaches_no_other_one() {
+    let server = Running::start().await;
+    let admin = server.admin(false).await;
+    for name in ["foo", "bar"] {
+        let made = admin.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await;
+        assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    }
+    let binding = json!({"metadata": {"name": "bob"}, "roleRef":
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}]});
+    let bound = admin.post("/apis/rbac.authorization.k8s.io/v1/namespaces/foo/rolebindings", &binding).await;
+    assert_eq!(bound.code, StatusCode::CREATED, "{}", bound.text());
+    let bob = admin.with_header("impersonate-user", "bob");
+    let gone = bob.send(Method::DELETE, "/api/v1/namespaces/foo/namespaces/bar", None).await;
+    assert_eq!(gone.code, StatusCode::NOT_FOUND, "{}", gone.text());
+    let review =
+        json!({"spec": {"user": "alice", "resourceAttributes": {"verb": "get", "resource": "nodes"}}});
+    let asked = bob.post("/apis/authorization.k8s.io/v1/namespaces/foo/subjectaccessreviews", &review).await;
+    assert_eq!(asked.code, StatusCode::NOT_FOUND, "{}", asked.text());
+    assert_eq!(bob.get("/api/v1/namespaces/foo").await.code, StatusCode::OK);
+    let bar = admin.get("/api/v1/namespaces/bar").await.json();
+    assert_eq!(bar["status"]["phase"], "Active");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_certificate_does_not_get_through_tls() {
     let server = Running::start().await;
     let elsewhere = Running::start().await;

@@ -48,6 +48,17 @@ const EXEMPT: [&str; 6] = [
     "mutatingadmissionpolicybindings",
 ];
 
+/// Questions that are answered and not stored, by group: a policy about them could break the cluster
+/// (`exclusion.Excluded` upstream). Webhooks see them.
+const REVIEWS: [(&str, &str); 6] = [
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];
+
 /// Subresources whose bodies are of another kind than the object they change: the object would be judged as what it
 /// is not.
 const OTHER_KINDS: [&str; 3] = ["scale", "binding", "eviction"];
@@ -79,6 +90,12 @@ impl Attributes<'_> {
         let resource = self.cx.resource;
         let own = *resource.group == *"admissionregistration.k8s.io" && EXEMPT.contains(&&*resource.plural);
         own || OTHER_KINDS.contains(&self.cx.subresource)
+    }
+
+    /// Whether policies are not asked, whoever else is.
+    pub(super) fn is_free_of_policies(&self) -> bool {
+        let resource = self.cx.resource;
+        self.is_exempt() || REVIEWS.contains(&(&*resource.group, &*resource.plural))
     }
 
     /// Whether the object is a Namespace.

@@ -45,7 +45,7 @@ impl MutationSet {
     ) -> Result<(), Failure> {
         let view = attributes.cx.view;
         let bindings = GroupResource::new(GROUP, "mutatingadmissionpolicybindings");
-        if view.count(&bindings) == 0 || attributes.is_exempt() {
+        if view.count(&bindings) == 0 || attributes.is_free_of_policies() {
             return Ok(());
         }
         let parsed = |json: &[u8]| serde_json::from_slice::<Value>(json).unwrap_or_default();

@@ -47,7 +47,7 @@ impl PolicySet {
     pub(super) fn check(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Failure> {
         let view = attributes.cx.view;
         let bindings = GroupResource::new(GROUP, "validatingadmissionpolicybindings");
-        if view.count(&bindings) == 0 || attributes.is_exempt() {
+        if view.count(&bindings) == 0 || attributes.is_free_of_policies() {
             return Ok(());
         }
         let policies = GroupResource::new(GROUP, "validatingadmissionpolicies");

@@ -29,7 +29,8 @@ use crate::service_account::open_issuer;
 /// A server of one, gone with its directory.
 pub(crate) struct Server {
     pub(crate) api: Arc<Api>,
-    _dir: tempfile::TempDir,
+    user: UserInfo,
+    _dir: Arc<tempfile::TempDir>,
 }
 
 /// An answer, read to its end.
@@ -70,7 +71,8 @@ impl Server {
             streams: crate::streams::Streams::default(),
             shutdown: tokio_util::sync::CancellationToken::new(),
         });
-        let server = Self { api, _dir: dir };
+        let user = UserInfo::new("admin", ["system:masters"]);
+        let server = Self { api, user, _dir: Arc::new(dir) };
         for name in ["default", "kube-system"] {
             let answer = server.post("/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
             assert_eq!(answer.code, 201, "{answer:?}");
@@ -83,13 +85,23 @@ impl Server {
         let warnings = Warnings::default();
         let ctx = RequestContext {
             info,
-            user: UserInfo::new("admin", ["system:masters"]),
+            user: self.user.clone(),
             bound_term: None,
             audit_id: String::new(),
             warnings: warnings.clone(),
             deadline: None,
         };
-        (super::serve(self.api.clone(), ctx, request).await, warnings)
+        let response = if crate::reviews::handles(&ctx.info) {
+            crate::reviews::serve(&self.api, &ctx, request).await
+        } else {
+            super::serve(self.api.clone(), ctx, request).await
+        };
+        (response, warnings)
+    }
+
+    /// The same server, asked by somebody else. Whether he may ask is what the filters look at, which are not here.
+    pub(crate) fn asked_by(&self, user: UserInfo) -> Self {
+        Self { api: self.api.clone(), user, _dir: self._dir.clone() }
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Answer {

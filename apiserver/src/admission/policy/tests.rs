@@ -217,3 +217,20 @@ async fn the_status_names_fields_that_the_kinds_of_a_policy_do_not_have() {
     assert_eq!(changed.body["metadata"]["generation"], 2, "{}", changed.text);
     assert_eq!(changed.body["status"], json!({"observedGeneration": 2, "typeChecking": {}}));
 }
+
+#[tokio::test]
+async fn a_policy_about_everything_judges_tokens_and_leaves_reviews_alone() {
+    let server = Server::start().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    assert_eq!(server.post(accounts, json!({"metadata": {"name": "web"}})).await.code, 201);
+    let everything = json!({"resourceRules": [{
+        "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*", "*/*"], "operations": ["*"],
+    }]});
+    let spec =
+        json!({"matchConstraints": everything, "validations": [{"expression": "false", "message": "no"}]});
+    server.enforce(spec, deny()).await;
+    let token = server.post(&format!("{accounts}/web/token"), json!({"spec": {}})).await;
+    assert!(token.code == 422 && token.text.contains("denied request: no"), "{}", token.text);
+    let review = server.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await;
+    assert_eq!(review.code, 201, "{}", review.text);
+}

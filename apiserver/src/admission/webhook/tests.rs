@@ -172,3 +172,33 @@ async fn selectors_conditions_and_dry_runs_decide_about_calls() {
         assert!(refused.code == 422 && refused.text.contains(text), "{}", refused.text);
     }
 }
+
+#[tokio::test]
+async fn tokens_and_reviews_are_admitted_like_objects() {
+    let server = Server::start().await;
+    let hooks = Hooks::start(|_, request| match request["subResource"].as_str() {
+        Some("token") => deny(json!({"message": "no tokens"})),
+        _ => patch(json!([{"op": "add", "path": "/spec/resourceAttributes/verb", "value": "patched"}])),
+    })
+    .await;
+    let account = json!({"metadata": {"name": "web"}});
+    assert_eq!(server.post("/api/v1/namespaces/default/serviceaccounts", account).await.code, 201);
+    let token = "/api/v1/namespaces/default/serviceaccounts/web/token";
+    assert_eq!(server.post(token, json!({"spec": {}})).await.code, 201);
+    let rules = |group: &str, resource: &str| json!({"rules": [{"apiGroups": [group], "apiVersions": ["v1"], "resources": [resource], "operations": ["CREATE"]}]});
+    let tokens = hook(&hooks, "tokens", rules("", "serviceaccounts/token"));
+    let reviews = hook(&hooks, "reviews", rules("authorization.k8s.io", "selfsubjectaccessreviews"));
+    server.hooks(VALIDATING, "v", vec![tokens]).await;
+    server.hooks(MUTATING, "m", vec![reviews]).await;
+    let refused = server.post(token, json!({"spec": {}})).await;
+    assert!(
+        refused.code == 400 && refused.text.contains("denied the request: no tokens"),
+        "{}",
+        refused.text
+    );
+    let shown = hooks.last();
+    assert_eq!((&shown["kind"]["kind"], &shown["name"]), (&json!("TokenRequest"), &json!("web")));
+    let ask = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
+    let reviewed = server.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", ask).await;
+    assert_eq!(reviewed.body["spec"]["resourceAttributes"]["verb"], "patched", "{}", reviewed.text);
+}

@@ -345,3 +345,39 @@ async fn typed_clients_write_protobuf() {
     let broken = server.send(request(Method::POST, path, PROTOBUF, "{}".into())).await;
     assert_eq!(broken.code, 400, "{}", broken.text);
 }
+
+#[tokio::test]
+async fn a_path_names_an_object_where_the_verb_wants_one_and_nowhere_else() {
+    let server = Server::start().await;
+    let named = format!("{MAPS}/a");
+    let map = json!({"metadata": {"name": "b"}});
+    assert_eq!(server.post(&named, map.clone()).await.code, 405, "the right to create `a` makes no `b`");
+    assert_eq!(server.put(MAPS, map.clone()).await.code, 405);
+    let apply = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "b"}});
+    let applied =
+        server.patch(&format!("{MAPS}?fieldManager=x"), "application/apply-patch+yaml", apply).await;
+    assert_eq!(applied.code, 405, "{}", applied.text);
+    let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    assert_eq!(server.post(reviews, json!({})).await.code, 201);
+    assert_eq!(server.post(&format!("{reviews}/a"), json!({})).await.code, 405);
+    assert!(names(&server.get(MAPS).await.body).is_empty());
+}
+
+#[tokio::test]
+async fn what_is_of_the_cluster_is_in_no_namespace() {
+    let server = Server::start().await;
+    let inside = "/api/v1/namespaces/default/namespaces";
+    assert_eq!(server.get(inside).await.code, 404);
+    assert_eq!(server.get(&format!("{inside}?fieldSelector=metadata.name%3Ddefault")).await.code, 404);
+    assert_eq!(server.delete(&format!("{inside}/kube-system"), Value::Null).await.code, 404);
+    assert_eq!(server.post(inside, json!({"metadata": {"name": "x"}})).await.code, 404);
+    assert_eq!(server.get("/api/v1/namespaces/default").await.code, 200);
+    assert_eq!(server.get("/api/v1/namespaces?fieldSelector=metadata.name%3Ddefault").await.code, 200);
+    for review in
+        ["authentication.k8s.io/v1/{}tokenreviews", "authorization.k8s.io/v1/{}subjectaccessreviews"]
+    {
+        let asked =
+            server.post(&format!("/apis/{}", review.replace("{}", "namespaces/default/")), json!({})).await;
+        assert_eq!(asked.code, 404, "{}", asked.text);
+    }
+}
