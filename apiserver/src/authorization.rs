@@ -108,6 +108,17 @@ impl Authorizer {
         grant.map_or(Decision::Deny(denial), |grant| Decision::Allow(grant.to_string()))
     }
 
+    /// As [`Self::authorize`], for whoever needs nothing but the 403.
+    ///
+    /// # Errors
+    /// 403 when nothing allows it.
+    pub fn demand(&self, user: &UserInfo, wanted: &Attributes<'_>, view: &View) -> Result<(), Status> {
+        match self.authorize(user, wanted, view) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) => Err(Self::forbidden(user, wanted, &reason)),
+        }
+    }
+
     /// The 403 for a denied request.
     pub fn forbidden(user: &UserInfo, wanted: &Attributes<'_>, reason: &str) -> Status {
         let mut text = refusal(user, wanted);

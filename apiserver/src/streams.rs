@@ -26,7 +26,7 @@ use litek8s_machinery::status::Status;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
-use crate::authorization::{Attributes, Authorizer, Decision};
+use crate::authorization::Attributes;
 use crate::filters::{RequestBody, failure};
 use crate::metrics::{Counted, RequestLabels};
 use crate::request::{RequestContext, RequestInfo};
@@ -99,8 +99,5 @@ fn counted(api: &Api, ctx: &RequestContext, headers: &HeaderMap) -> Counted {
 /// A WebSocket begins with a GET: whoever may only `get` must not get a shell by it.
 fn may_create(api: &Arc<Api>, ctx: &RequestContext) -> Result<(), Failure> {
     let wanted = Attributes { verb: "create", ..Attributes::from(&ctx.info) };
-    match api.authorizer.authorize(&ctx.user, &wanted, &api.replica.view()) {
-        Decision::Allow(_) => Ok(()),
-        Decision::Deny(reason) => Err(Authorizer::forbidden(&ctx.user, &wanted, &reason)),
-    }
+    api.authorizer.demand(&ctx.user, &wanted, &api.replica.view())
 }

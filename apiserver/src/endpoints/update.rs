@@ -15,7 +15,8 @@ use super::generation::{desired_differs, is_no_op};
 use super::options::WriteOptions;
 use super::write::{ATTEMPTS, Writing, Written, rejected};
 use super::{Call, input, metadata, reads};
-use crate::admission::{self, Attributes, Operation};
+use crate::admission::{self, Operation};
+use crate::authorization::Attributes;
 use crate::response::{Failure, Response};
 use crate::strategy::Change;
 
@@ -57,6 +58,9 @@ pub(crate) async fn change(
             }
             let Proposal { object, owned } = propose(None)?;
             check_uid(call, &object, "")?;
+            // The right to change an object is none to make one.
+            let wanted = Attributes { verb: "create", ..Attributes::from(&call.ctx.info) };
+            call.api.authorizer.demand(&call.ctx.user, &wanted, &view)?;
             match create_object(writing, object, owned).await {
                 Err(status) if status.reason == litek8s_machinery::status::Reason::AlreadyExists => continue,
                 other => return other,
@@ -92,7 +96,7 @@ async fn once(
     }
     let cx = writing.context(view);
     let options = writing.options_object();
-    let attributes = Attributes {
+    let attributes = admission::Attributes {
         cx: &cx,
         served,
         operation: Operation::Update,

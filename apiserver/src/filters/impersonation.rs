@@ -1,10 +1,10 @@
 //! Acting as somebody else: the `Impersonate-*` headers, each of them authorized first.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use litek8s_machinery::status::Status;
 use litek8s_store::View;
 
-use crate::authorization::{Attributes, Authorizer, Decision};
+use crate::authorization::{Attributes, Authorizer};
 use crate::request::{ANONYMOUS, AUTHENTICATED, Query, UNAUTHENTICATED, UserInfo};
 use crate::service_account;
 
@@ -17,7 +17,7 @@ const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 /// Whom the request wants to act as, if `user` may; `None` when it does not ask.
 ///
 /// # Errors
-/// 403 when one of the asked-for names is not allowed, 400 when a user is missing.
+/// 403 when one of the asked-for names is not allowed, 400 when a user is missing or a name is not UTF-8.
 pub(super) fn apply(
     authorizer: &Authorizer,
     view: &View,
@@ -36,10 +36,7 @@ pub(super) fn apply(
             is_resource: true,
             ..Attributes::default()
         };
-        match authorizer.authorize(user, &attributes, view) {
-            Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) => Err(Authorizer::forbidden(user, &attributes, &reason)),
-        }
+        authorizer.demand(user, &attributes, view)
     };
     match account(&wanted.name) {
         Some((namespace, name)) => check(namespace, "", "serviceaccounts", "", name)?,
@@ -60,30 +57,38 @@ pub(super) fn apply(
 }
 
 fn asked_for(headers: &HeaderMap) -> Result<Option<UserInfo>, Status> {
-    let text =
-        |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-    let mut wanted = UserInfo { name: text(USER), uid: text(UID), ..UserInfo::default() };
+    let first = |name: &str| headers.get(name).map_or(Ok(String::new()), |value| text(name, value));
+    let mut wanted = UserInfo { name: first(USER)?, uid: first(UID)?, ..UserInfo::default() };
+    let mut asks = headers.contains_key(USER) || headers.contains_key(UID);
     for (name, value) in headers {
-        let Ok(value) = value.to_str() else { continue };
         if name.as_str() == GROUP {
-            wanted.groups.push(value.to_owned());
+            asks = true;
+            wanted.groups.push(text(GROUP, value)?);
         } else if let Some(key) = name.as_str().strip_prefix(EXTRA_PREFIX) {
             // Keys are percent-encoded, because a header's name holds less than a key may.
             let key =
                 Query::parse(Some(&key.replace('+', "%2b"))).iter().next().map(|(key, _)| key.to_owned());
-            wanted.extra.entry(key.unwrap_or_default()).or_default().push(value.to_owned());
+            asks = true;
+            let values = wanted.extra.entry(key.unwrap_or_default()).or_default();
+            values.push(text(name.as_str(), value)?);
         }
     }
     if !wanted.name.is_empty() {
         return Ok(Some(wanted));
     }
-    if wanted == UserInfo::default() {
+    if !asks {
         return Ok(None);
     }
     Err(Status::bad_request(format!(
         "requested {:?} without impersonating a user",
         wanted.groups.first().unwrap_or(&wanted.uid)
     )))
+}
+
+/// The text of a header. One that cannot be read is no reason to act as the caller itself.
+fn text(name: &str, value: &HeaderValue) -> Result<String, Status> {
+    let text = std::str::from_utf8(value.as_bytes());
+    text.map(str::to_owned).map_err(|_| Status::bad_request(format!("the header {name} is not UTF-8")))
 }
 
 /// The groups that nobody has to ask for.
@@ -132,6 +137,20 @@ mod tests {
         assert_eq!(wanted.extra["example.org/scope"], ["a"]);
         assert!(asked_for(&headers(&[])).unwrap().is_none());
         assert_eq!(asked_for(&headers(&[(GROUP, "dev")])).unwrap_err().code, 400);
+    }
+
+    #[test]
+    fn a_header_that_is_there_is_never_taken_for_none() {
+        let asked = |name: &'static str, value: &[u8]| {
+            let mut map = headers(&[]);
+            map.append(name, http::HeaderValue::from_bytes(value).unwrap());
+            asked_for(&map)
+        };
+        assert_eq!(asked(USER, "rené".as_bytes()).unwrap().unwrap().name, "rené");
+        for (name, value) in [(USER, &b"ren\xe9"[..]), (GROUP, b"\xff"), (UID, b"\xff"), (USER, b"")] {
+            assert_eq!(asked(name, value).unwrap_err().code, 400, "{name} {value:?}");
+        }
+        assert_eq!(asked("impersonate-extra-scope", b"\xff").unwrap_err().code, 400);
     }
 
     #[test]

@@ -61,3 +61,25 @@ async fn a_key_that_stands_twice_is_refused_with_its_line() {
         warned.warnings
     );
 }
+
+#[tokio::test]
+async fn whoever_may_only_change_objects_makes_none() {
+    let server = Server::start().await;
+    let bob = server.asked_by(UserInfo::new("bob", ["system:authenticated"]));
+    let path = format!("{MAPS}/a?fieldManager=one");
+    let body =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}});
+    let refused = bob.patch(&path, APPLY, body.clone()).await;
+    assert_eq!(refused.code, 403, "{}", refused.text);
+    assert_eq!(
+        refused.body["message"],
+        "configmaps \"a\" is forbidden: User \"bob\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"default\""
+    );
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+    let replaced = bob.put("/api/v1/namespaces/default/events/e", event.clone()).await;
+    assert_eq!(replaced.code, 403, "{}", replaced.text);
+    assert_eq!(server.patch(&path, APPLY, body.clone()).await.code, 201);
+    assert_eq!(bob.patch(&path, APPLY, body).await.code, 200, "it is there now");
+    let made = server.put("/api/v1/namespaces/default/events/e", event).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+}
