@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use litek8s_machinery::resource::{Resource, builtin};
+use litek8s_store::GroupResource;
 
 pub use documents::{Document, Documents};
 pub use served::Served;
@@ -157,7 +158,7 @@ fn build(custom: &BTreeMap<String, Vec<CustomVersion>>, before: Option<&Table>) 
         add(known(resource)
             .unwrap_or_else(|| Arc::new(Served::builtin(resource.clone(), for_builtin(resource)))));
     }
-    for version in custom.values().flatten() {
+    for version in custom.values().flatten().filter(|version| !is_built_in(&version.resource)) {
         let served = known(&version.resource).filter(|s| Arc::ptr_eq(&s.strategy, &version.strategy));
         add(served.unwrap_or_else(|| Arc::new(Served::custom(version))));
     }
@@ -178,6 +179,19 @@ fn build(custom: &BTreeMap<String, Vec<CustomVersion>>, before: Option<&Table>) 
         .collect();
     let documents = Documents::of(&groups, before.map(|t| (&t.groups, &t.documents)));
     Table { groups, documents }
+}
+
+/// Whether a custom resource has the plural name or the kind of a built-in one of its group, in whatever version.
+///
+/// It is not served then: both would be stored under one key, and the built-in one's rules would not hold for it.
+fn is_built_in(custom: &Resource) -> bool {
+    let same = |b: &Resource| b.group == custom.group && (b.plural == custom.plural || b.kind == custom.kind);
+    builtin().iter().any(|resource| same(resource))
+}
+
+/// Whether objects of a built-in resource are stored under this key.
+pub(crate) fn is_stored_by_builtin(key: &GroupResource) -> bool {
+    builtin().iter().any(|resource| *resource.group == *key.group && *resource.plural == *key.resource)
 }
 
 fn same(old: &GroupVersionTable, new: &GroupVersionTable) -> bool {

@@ -8,6 +8,7 @@ use super::edit;
 use super::removal::{Propagation, remove};
 use crate::endpoints::metadata;
 use crate::extensions::{CLEANUP_FINALIZER, Condition, is_condition_true, set_condition, settle_among};
+use crate::registry::is_stored_by_builtin;
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions"), "", name)
@@ -25,7 +26,7 @@ pub(super) fn decide(facts: &Facts<'_>, name: &str) -> Vec<Command> {
     }
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let resource = GroupResource::new(text("/spec/group"), text("/spec/names/plural"));
-    if facts.table.resources().any(|served| served.key == resource && !served.resource.custom) {
+    if is_stored_by_builtin(&resource) {
         return finish(
             definition,
             value,
@@ -81,8 +82,7 @@ fn finish(
 /// Objects that were created in the moment in which their definition went.
 pub(super) fn leftovers(facts: &Facts<'_>, resource: &GroupResource) -> Vec<Command> {
     let name = format!("{}.{}", resource.resource, resource.group);
-    let served = facts.table.resources().any(|served| served.key == *resource && !served.resource.custom);
-    if served || facts.view.get(&key(&name)).is_some() {
+    if is_stored_by_builtin(resource) || facts.view.get(&key(&name)).is_some() {
         return Vec::new();
     }
     // Nobody can reach them any more, not even to take their finalizers away.

@@ -42,3 +42,26 @@ fn a_custom_resource_is_there_from_one_request_to_the_next() {
     registry.set_custom("widgets.example.com", Vec::new());
     assert!(registry.get("example.com", "v1", "widgets").is_none());
 }
+
+#[test]
+fn a_custom_resource_with_the_name_or_kind_of_a_built_in_one_is_not_served() {
+    let registry = Registry::new();
+    let shadow = |plural: &str, kind: &str, version: &str| {
+        let mut custom = custom("Widget");
+        let resource = Arc::make_mut(&mut custom.resource);
+        (resource.group, resource.version) = (Arc::from("apps"), Arc::from(version));
+        (resource.plural, resource.kind) = (Arc::from(plural), Arc::from(kind));
+        custom
+    };
+    let versions = vec![
+        shadow("deployments", "Thing", "v1"),
+        shadow("deployments", "Thing", "v2"),
+        shadow("aaa", "Deployment", "v1"),
+        shadow("things", "Thing", "v1"),
+    ];
+    registry.set_custom("deployments.apps", versions);
+    assert!(!registry.get("apps", "v1", "deployments").unwrap().resource.custom);
+    assert!(registry.get("apps", "v2", "deployments").is_none());
+    assert_eq!(*registry.table().by_kind("apps", "", "Deployment").unwrap().resource.plural, *"deployments");
+    assert!(registry.get("apps", "v1", "things").is_some());
+}

@@ -182,3 +182,29 @@ async fn the_conditions_of_a_definition_name_the_generation_they_are_about() {
     let short = json!({"spec": {"names": {"shortNames": ["wdg"]}}});
     assert_eq!(observed(&server.patch(&path, MERGE, short).await.body), 2);
 }
+
+#[tokio::test]
+async fn no_definition_takes_the_place_of_a_built_in_resource() {
+    let server = Server::start().await;
+    let mut taking = definition();
+    taking["metadata"] = json!({
+        "name": "clusterroles.rbac.authorization.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, testing"},
+    });
+    taking["spec"]["group"] = json!("rbac.authorization.k8s.io");
+    taking["spec"]["scope"] = json!("Cluster");
+    taking["spec"]["names"] = json!({"plural": "clusterroles", "kind": "ClusterRole"});
+    let mut older = taking["spec"]["versions"][0].clone();
+    older["storage"] = json!(false);
+    taking["spec"]["versions"][0]["name"] = json!("v2");
+    taking["spec"]["versions"].as_array_mut().unwrap().push(older);
+    let made = server.post(DEFINITIONS, taking).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+    let group = "/apis/rbac.authorization.k8s.io";
+    assert_eq!(server.get(&format!("{group}/v2/clusterroles")).await.code, 404);
+    let bob = server.asked_by(UserInfo::new("bob", ["system:authenticated"]));
+    let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let role = json!({"metadata": {"name": "all"}, "rules": rules});
+    let refused = bob.post(&format!("{group}/v1/clusterroles"), role).await;
+    assert_eq!(refused.code, 403, "the rules of the built-in resource hold: {}", refused.text);
+}
