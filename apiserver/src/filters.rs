@@ -173,7 +173,9 @@ impl Pass {
         if let Decision::Deny(reason) = decision {
             return Err(Authorizer::forbidden(&user, &wanted, &reason));
         }
-        let deadline = deadline::of(&self.info, stack.request_timeout)?.map(|limit| Instant::now() + limit);
+        let deadline = deadline::of(&self.info, stack.request_timeout)?;
+        // A limit beyond what the clock counts to is none.
+        let deadline = deadline.and_then(|limit| Instant::now().checked_add(limit));
         let Self { info, audit_id, warnings, .. } = self;
         let ctx = RequestContext { info, user, bound_term, audit_id, warnings, deadline };
         let routed = stack.route(ctx, request);

@@ -28,5 +28,6 @@ pub mod service_account;
 mod service_endpoints;
 pub mod strategy;
 pub mod streams;
+mod time;
 pub mod version;
 pub mod watch;

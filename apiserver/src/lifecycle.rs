@@ -26,7 +26,6 @@ use litek8s_store::{Command, Outcome, Rejection};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
-use crate::reconcile;
 use agenda::Agenda;
 use decide::Facts;
 use subject::Subject;
@@ -36,13 +35,8 @@ const IN_FLIGHT: usize = 32;
 /// How long after a proposal that failed its subject is looked at again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Looks after all objects until `over`, and runs the controllers of built-in kinds; every write is bound to `term`.
+/// Looks after all objects until `over`; every write is bound to `term`.
 pub(crate) async fn run(api: Arc<Api>, term: u64, over: CancellationToken) {
-    let controllers = reconcile::run(api.clone(), term, over.clone());
-    tokio::join!(look_after(api, term, over), controllers);
-}
-
-async fn look_after(api: Arc<Api>, term: u64, over: CancellationToken) {
     let mut applied = api.replica.applied();
     let mut contents = api.aggregation.contents();
     let mut lifecycle = Lifecycle { api, term, agenda: Agenda::default() };
@@ -56,7 +50,7 @@ async fn look_after(api: Arc<Api>, term: u64, over: CancellationToken) {
             () = over.cancelled() => return,
             changed = applied.changed() => if changed.is_err() { return },
             changed = contents.changed() => match changed {
-                Ok(()) => lifecycle.agenda.put_back(subject::terminating(&lifecycle.api.replica.view())),
+                Ok(()) => lifecycle.agenda.put_back(subject::terminating(&lifecycle.api.replica.view()), now),
                 Err(_) => return,
             },
             () = sleep(wake) => {}
@@ -83,7 +77,8 @@ impl Lifecycle {
         let mut failed = BTreeSet::new();
         loop {
             let (view, table) = (self.api.replica.view(), self.api.registry.table());
-            self.agenda.follow(&view, &table);
+            let now = self.api.clock.now();
+            self.agenda.follow(&view, &table, now);
             let contents = self.api.aggregation.contents().borrow().clone();
             let aggregated = !self.api.aggregation.backends(&self.api.replica).is_empty();
             let facts = Facts {
@@ -91,7 +86,7 @@ impl Lifecycle {
                 table: &table,
                 ca: &self.api.ca,
                 service_cidrs: &self.api.service_cidrs,
-                now: self.api.clock.now(),
+                now,
                 aggregated: aggregated.then_some(&contents),
             };
             let work = self.agenda.take(&facts);
@@ -101,12 +96,12 @@ impl Lifecycle {
             failed.extend(self.act(work).await);
         }
         let again = !failed.is_empty();
-        self.agenda.put_back(failed);
+        self.agenda.put_back(failed, self.api.clock.now());
         again
     }
 
     /// Proposes the commands; the subjects of those that were not applied.
-    async fn act(&self, work: Vec<(Option<Subject>, Command)>) -> BTreeSet<Subject> {
+    async fn act(&self, work: Vec<(Subject, Command)>) -> BTreeSet<Subject> {
         let proposals = work.into_iter().map(|(subject, command)| async move {
             let failed = match self.api.replica.propose(command, Some(self.term)).await {
                 Ok(Outcome::Rejected(rejection @ (Rejection::Claimed { .. } | Rejection::Malformed(_)))) => {
@@ -120,7 +115,7 @@ impl Lifecycle {
                     true
                 }
             };
-            subject.filter(|_| failed)
+            failed.then_some(subject)
         });
         futures::stream::iter(proposals)
             .buffer_unordered(IN_FLIGHT)

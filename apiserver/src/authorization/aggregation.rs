@@ -17,6 +17,8 @@ use super::RBAC_GROUP;
 const SETTLE: Duration = Duration::from_millis(100);
 /// Events looked at in one step.
 const STEP: usize = 1_000;
+/// How long after a write that failed the roles are gathered again.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// Keeps aggregated ClusterRoles right while this server leads in `term`.
 pub async fn run(replica: Replica, term: u64, shutdown: CancellationToken) {
@@ -24,17 +26,21 @@ pub async fn run(replica: Replica, term: u64, shutdown: CancellationToken) {
     let mut seen: Option<Revision> = None;
     loop {
         let view = replica.view();
+        let mut failed = false;
         if roles_changed(&view, seen) {
             for update in updates(&view) {
                 if let Err(error) = replica.propose(update, Some(term)).await {
+                    failed = true;
                     tracing::debug!(%error, "an aggregated ClusterRole was not written, will try again");
                 }
             }
         }
-        seen = Some(view.revision());
+        // What was not written is looked for again, also when nothing else changes.
+        seen = if failed { None } else { Some(view.revision()) };
         tokio::select! {
             () = shutdown.cancelled() => return,
             changed = applied.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(RETRY), if failed => {}
         }
         tokio::select! {
             () = shutdown.cancelled() => return,

@@ -13,6 +13,7 @@ use super::asked::Asked;
 use super::{APPROVED, DENIED, FAILED, GROUP, RESOURCE, has_condition, signer};
 use crate::authorization::{Attributes, Authorizer};
 use crate::request::UserInfo;
+use crate::time::after;
 
 /// How long a request stays that is answered.
 const ANSWERED: SignedDuration = SignedDuration::from_hours(1);
@@ -84,8 +85,8 @@ fn due(request: &Value, now: Timestamp) -> Timestamp {
     let ours = signer::is_ours(text(&request["spec"]["signerName"]));
     match answered {
         // Somebody else's signer may take its time.
-        Some(at) if signed || denied || ours => at + ANSWERED,
-        _ => made + PENDING,
+        Some(at) if signed || denied || ours => after(at, ANSWERED),
+        _ => after(made, PENDING),
     }
     .min(expiry(request).unwrap_or(Timestamp::MAX))
 }

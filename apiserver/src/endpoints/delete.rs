@@ -15,6 +15,7 @@ use super::{Call, answer, metadata, reads};
 use crate::admission::{self, Attributes, Operation};
 use crate::response::{Failure, Response};
 use crate::strategy::Change;
+use crate::time::seconds_after;
 
 /// The finalizer that keeps an object until its dependents are orphans.
 const ORPHAN: &str = "orphan";
@@ -197,7 +198,7 @@ fn next_step(writing: &Writing<'_>, options: &DeleteOptions, old: &Value) -> Ste
 }
 
 fn mark(writing: &Writing<'_>, object: &mut Value, grace: i64, deleting: bool) {
-    let at = writing.now + jiff::SignedDuration::from_secs(grace);
+    let at = seconds_after(writing.now, grace);
     if !deleting {
         metadata::bump_generation(object);
     }

@@ -15,6 +15,9 @@ use crate::watch::{Shape, Watch, WatchPlan};
 /// The least time a watch lasts whose client names none; the most is twice as long.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 
+/// The longest time that a client may name: more than any connection lasts, and far from what a clock can count to.
+const MAX_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// Answers the events of a collection until the timeout.
 pub(crate) async fn watch(call: &Call<'_>) -> Result<Response, Failure> {
     let info = &call.ctx.info;
@@ -33,7 +36,8 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Response, Failure> {
         Some(from) if from > 0 => (from, Vec::new()),
         _ => (reads::newest(replica).await?.revision(), Vec::new()),
     };
-    let timeout = options.timeout.and_then(|t| Duration::try_from(t).ok()).unwrap_or_else(random_timeout);
+    let timeout = options.timeout.and_then(|t| Duration::try_from(t).ok());
+    let timeout = timeout.map_or_else(random_timeout, |timeout| timeout.min(MAX_TIMEOUT));
     let plan = WatchPlan {
         served: call.served.clone(),
         selection,

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use litek8s_store::{Command, View};
 
 use super::subject::Subject;
-use super::{address, definition, garbage, namespace, namespace_defaults, service_cidr};
+use super::{address, definition, edit, garbage, namespace, namespace_defaults, service_cidr};
 use crate::aggregation::Contents;
 use crate::registry::Table;
 
@@ -35,5 +35,6 @@ pub(super) fn decide(facts: &Facts<'_>, subject: &Subject) -> Vec<Command> {
         Subject::ServiceCidr(name) => service_cidr::decide(facts, name),
         Subject::Address(ip) => address::decide(facts, ip),
         Subject::Leftovers(resource) => definition::leftovers(facts, resource),
+        Subject::Ended(key) => facts.view.get(key).map(|event| edit::delete(event)).into_iter().collect(),
     }
 }

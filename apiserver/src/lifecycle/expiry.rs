@@ -1,13 +1,14 @@
-//! Events end an hour after they last happened.
+//! Events end an hour after they last happened, however late they say that was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use litek8s_store::{Command, Event, EventKind, Object, ObjectKey, View};
+use litek8s_store::{Event, EventKind, Object, ObjectKey};
 use serde_json::Value;
 
 use super::edit;
+use crate::time::after;
 
 /// How long an Event stays.
 const TTL: SignedDuration = SignedDuration::from_hours(1);
@@ -23,7 +24,7 @@ pub(super) struct Expiries {
 
 impl Expiries {
     /// An Event that is there.
-    pub(super) fn note(&mut self, object: &Object) {
+    pub(super) fn note(&mut self, object: &Object, now: Timestamp) {
         if *object.key.resource.resource != *"events"
             || !matches!(&*object.key.resource.group, "" | "events.k8s.io")
         {
@@ -31,17 +32,28 @@ impl Expiries {
         }
         self.forget(&object.key);
         if let Some(last) = edit::value(object).and_then(|value| last_seen(&value)) {
-            let end = last + TTL;
-            self.by_time.insert((end, object.key.clone()));
-            self.by_key.insert(object.key.clone(), end);
+            // What happens later than now happened now at the latest.
+            self.insert(object.key.clone(), after(last.min(now), TTL));
+        }
+    }
+
+    fn insert(&mut self, key: ObjectKey, end: Timestamp) {
+        self.by_time.insert((end, key.clone()));
+        self.by_key.insert(key, end);
+    }
+
+    /// An Event that was due and is still there; one that was renewed meanwhile keeps its new time.
+    pub(super) fn put_back(&mut self, key: ObjectKey, now: Timestamp) {
+        if !self.by_key.contains_key(&key) {
+            self.insert(key, now);
         }
     }
 
     /// A change of any object.
-    pub(super) fn follow(&mut self, event: &Event) {
+    pub(super) fn follow(&mut self, event: &Event, now: Timestamp) {
         match event.kind {
             EventKind::Deleted => self.forget(&event.object.key),
-            EventKind::Added | EventKind::Modified => self.note(&event.object),
+            EventKind::Added | EventKind::Modified => self.note(&event.object, now),
         }
     }
 
@@ -54,20 +66,20 @@ impl Expiries {
     /// How long until the next Event ends; a little longer, so that its neighbours end with it.
     pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
         let (end, _) = self.by_time.first()?;
-        Some(Duration::try_from((*end + TOGETHER).duration_since(now)).unwrap_or(Duration::ZERO))
+        Some(Duration::try_from(after(*end, TOGETHER).duration_since(now)).unwrap_or(Duration::ZERO))
     }
 
-    /// The removal of every Event whose time has come.
-    pub(super) fn take_due(&mut self, view: &View, now: Timestamp) -> Vec<Command> {
-        let mut commands = Vec::new();
+    /// Every Event whose time has come.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<ObjectKey> {
+        let mut due = Vec::new();
         while let Some((end, key)) = self.by_time.first().cloned() {
             if end > now {
                 break;
             }
             self.forget(&key);
-            commands.extend(view.get(&key).map(|object| edit::delete(object)));
+            due.push(key);
         }
-        commands
+        due
     }
 }
 

@@ -7,6 +7,7 @@ use super::decide::Facts;
 use super::edit;
 use super::garbage::{FOREGROUND, ORPHAN};
 use crate::endpoints::metadata;
+use crate::time::seconds_after;
 
 /// What becomes of the dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,7 @@ fn remove_unserved(facts: &Facts<'_>, object: &Object) -> Option<Command> {
 }
 
 fn mark(facts: &Facts<'_>, value: &mut Value, grace: i64) {
-    let at = facts.now + jiff::SignedDuration::from_secs(grace);
+    let at = seconds_after(facts.now, grace);
     metadata::bump_generation(value);
     metadata::set(value, "deletionTimestamp", Some(Value::from(metadata::time(at))));
     metadata::set(value, "deletionGracePeriodSeconds", Some(Value::from(grace)));

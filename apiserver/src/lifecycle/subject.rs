@@ -24,6 +24,8 @@ pub(super) enum Subject {
     Address(Arc<str>),
     /// A range of cluster addresses that ends.
     ServiceCidr(Arc<str>),
+    /// An Event whose time is over.
+    Ended(ObjectKey),
 }
 
 pub(super) fn is_namespace(key: &ObjectKey) -> bool {

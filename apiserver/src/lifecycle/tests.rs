@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::agenda::Agenda;
 use super::decide::Facts;
+use super::subject::Subject;
 use std::collections::BTreeMap;
 
 use crate::aggregation::{Content, Contents};
@@ -88,17 +89,7 @@ impl World {
     /// Acts until nothing is due; the rounds it took.
     pub(super) fn settle(&mut self) -> usize {
         for round in 0..100 {
-            let (view, table) = (self.store.view(), self.registry.table());
-            self.agenda.follow(&view, &table);
-            let facts = Facts {
-                view: &view,
-                table: &table,
-                ca: "CA",
-                service_cidrs: &[],
-                now: self.now,
-                aggregated: self.aggregated.as_ref(),
-            };
-            let work = self.agenda.take(&facts);
+            let work = self.take();
             if work.is_empty() {
                 return round;
             }
@@ -107,6 +98,21 @@ impl World {
             }
         }
         panic!("the leader never comes to rest");
+    }
+
+    /// What is due now.
+    fn take(&mut self) -> Vec<(Subject, Command)> {
+        let (view, table) = (self.store.view(), self.registry.table());
+        self.agenda.follow(&view, &table, self.now);
+        let facts = Facts {
+            view: &view,
+            table: &table,
+            ca: "CA",
+            service_cidrs: &[],
+            now: self.now,
+            aggregated: self.aggregated.as_ref(),
+        };
+        self.agenda.take(&facts)
     }
 
     fn get(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Value> {
@@ -333,7 +339,7 @@ fn a_namespace_waits_for_backends_that_are_there_and_names_those_that_are_not() 
 
     let look = |world: &mut World, content: Content| {
         world.aggregated = Some(Contents::from([("uid-prod".to_owned(), content)]));
-        world.agenda.put_back(super::subject::terminating(&world.store.view()));
+        world.agenda.put_back(super::subject::terminating(&world.store.view()), world.now);
         world.settle();
     };
     let unknown = vec!["things.example.com/v1: dead".to_owned()];
@@ -362,11 +368,12 @@ fn what_slipped_into_a_namespace_that_is_gone_goes_too() {
 fn events_end_an_hour_after_they_last_happened() {
     let mut world = World::new();
     world.put("v1", "Event", "default", "old", json!({"lastTimestamp": "2024-01-01T00:00:00Z"}));
+    world.now += SignedDuration::from_mins(30);
     world.put("v1", "Event", "default", "new", json!({"lastTimestamp": "2024-01-01T00:30:00Z"}));
     world.settle();
     let wait = world.agenda.wait(world.now).unwrap();
-    assert_eq!(wait.as_secs(), 3605);
-    world.now += SignedDuration::from_secs(3605);
+    assert_eq!(wait.as_secs(), 1805);
+    world.now += SignedDuration::from_secs(1805);
     world.settle();
     assert!(world.get("v1", "Event", "default", "old").is_none());
     assert!(world.get("v1", "Event", "default", "new").is_some());
@@ -452,4 +459,70 @@ fn objects_that_outlived_their_definition_go() {
     world.propose(Command::Delete { key, precondition: Precondition::default() });
     world.settle();
     assert!(world.get("example.com/v1", "Thing", "default", "late").is_none());
+}
+
+#[test]
+fn a_definition_with_the_name_of_a_built_in_resource_takes_no_object_along() {
+    let mut world = World::new();
+    let api = "apiextensions.k8s.io/v1";
+    let kind = "CustomResourceDefinition";
+    let name = "clusterroles.rbac.authorization.k8s.io";
+    let ending = |metadata: Value| {
+        let mut definition = definition(metadata);
+        definition["spec"] = json!({"group": "rbac.authorization.k8s.io",
+            "names": {"plural": "clusterroles", "kind": "ClusterRole"}});
+        definition
+    };
+    world.put("rbac.authorization.k8s.io/v1", "ClusterRole", "", "admin", json!({"rules": []}));
+    world.put(api, kind, "", name, ending(json!({"finalizers": [CLEANUP]})));
+    world.settle();
+    let deleted = json!({"finalizers": [CLEANUP], "deletionTimestamp": "2024-01-01T00:00:00Z"});
+    world.put(api, kind, "", name, ending(deleted));
+    world.settle();
+    assert!(world.get(api, kind, "", name).is_none());
+    assert!(world.get("rbac.authorization.k8s.io/v1", "ClusterRole", "", "admin").is_some());
+}
+
+#[test]
+fn times_at_the_end_of_all_time_are_no_trouble() {
+    let mut world = World::new();
+    let last = "9999-12-30T21:30:00Z";
+    for (name, event) in [
+        ("a", json!({"lastTimestamp": last})),
+        ("b", json!({"eventTime": last})),
+        ("c", json!({"series": {"lastObservedTime": last}})),
+    ] {
+        world.put("v1", "Event", "default", name, event);
+    }
+    let pod = json!({
+        "metadata": {"ownerReferences": [owner("none")]},
+        "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 300_000_000_000_i64},
+    });
+    world.put("v1", "Pod", "default", "p", pod);
+    world.settle();
+    let pod = world.get("v1", "Pod", "default", "p").unwrap();
+    assert_eq!(pod["metadata"]["deletionTimestamp"], "9999-12-30T22:00:00Z");
+    world.now += SignedDuration::from_secs(3605);
+    world.settle();
+    for name in ["a", "b", "c"] {
+        assert!(world.get("v1", "Event", "default", name).is_none(), "an hour after it was written");
+    }
+}
+
+#[test]
+fn an_event_that_could_not_be_removed_is_removed_later() {
+    let mut world = World::new();
+    for name in ["old", "renewed"] {
+        world.put("v1", "Event", "default", name, json!({"lastTimestamp": "2024-01-01T00:00:00Z"}));
+    }
+    world.settle();
+    world.now += SignedDuration::from_secs(3605);
+    let failed: std::collections::BTreeSet<_> =
+        world.take().into_iter().map(|(subject, _)| subject).collect();
+    assert_eq!(failed.len(), 2);
+    world.agenda.put_back(failed, world.now);
+    world.put("v1", "Event", "default", "renewed", json!({"lastTimestamp": "2024-01-01T01:00:00Z"}));
+    world.settle();
+    assert!(world.get("v1", "Event", "default", "old").is_none());
+    assert!(world.get("v1", "Event", "default", "renewed").is_some());
 }

@@ -8,6 +8,8 @@ use litek8s_store::Object;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::time::seconds_after;
+
 /// A pod and what was read of it.
 #[derive(Debug, Clone)]
 pub(super) struct Pod<'a> {
@@ -183,7 +185,7 @@ impl<'a> Pod<'a> {
         if seconds <= 0 {
             return Some(Timestamp::MIN);
         }
-        Some(self.ready_since()? + SignedDuration::from_secs(seconds))
+        Some(seconds_after(self.ready_since()?, seconds))
     }
 
     /// How often its containers were started again: the most of any.

@@ -1,9 +1,11 @@
 //! What runs on the leader and nowhere else, bound to its term: the first objects, lifecycles, aggregation, controllers.
 
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use litek8s_daemon::pki::Authority;
 use litek8s_raft::Leadership;
@@ -13,10 +15,12 @@ use tokio_util::task::TaskTracker;
 use crate::api::Api;
 use crate::authentication::InProcess;
 use crate::health::Health;
-use crate::{aggregation, authorization, bootstrap, certificates, lifecycle};
+use crate::{aggregation, authorization, bootstrap, certificates, lifecycle, reconcile};
 
 /// How long to wait before the first objects are tried again.
 const RETRY: Duration = Duration::from_millis(200);
+/// How long a task that ended before its term rests.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How a controller in this process reaches the API; the token is good until the term ends.
 #[derive(Clone)]
@@ -86,19 +90,21 @@ impl Leader {
         }
         self.health.set_bootstrapped();
         let tasks = TaskTracker::new();
-        tasks.spawn(authorization::aggregate_cluster_roles(self.api.replica.clone(), term, over.clone()));
-        tasks.spawn(lifecycle::run(self.api.clone(), term, over.clone()));
-        tasks.spawn(certificates::run(self.api.clone(), self.authority.clone(), term, over.clone()));
-        tasks.spawn(aggregation::look_after(self.api.clone(), term, over.clone()));
-        tasks.spawn(aggregation::empty_namespaces(self.api.clone(), over.clone()));
+        let work =
+            Term { api: self.api.clone(), authority: self.authority.clone(), term, over: over.clone() };
+        for (name, part) in PARTS {
+            let work = work.clone();
+            tasks.spawn(supervised(name, over.clone(), move || part(work.clone()).map(Ok)));
+        }
         let token = self.in_process.for_term(term);
-        if let Some(on_leader) = &self.on_leader {
+        if let Some(on_leader) = self.on_leader.clone() {
             let access = Access {
                 url: self.access_url.clone(),
                 ca_pem: self.api.ca.to_string(),
                 token: token.token().to_owned(),
             };
-            tasks.spawn(supervised(on_leader.clone(), access, over.clone()));
+            let until = over.clone();
+            tasks.spawn(supervised("controllers", over, move || on_leader(access.clone(), until.clone())));
         }
         tasks.close();
         tasks.wait().await;
@@ -106,19 +112,52 @@ impl Leader {
     }
 }
 
-/// Runs it again when it fails: the API goes on without its controllers.
-async fn supervised(on_leader: OnLeader, access: Access, over: CancellationToken) {
+/// What the parts of a term's work need.
+#[derive(Clone)]
+struct Term {
+    api: Arc<Api>,
+    authority: Arc<Authority>,
+    term: u64,
+    over: CancellationToken,
+}
+
+/// A part of a term's work, which ends with the term.
+type Part = fn(Term) -> BoxFuture<'static, ()>;
+
+/// The work of every term, with the names that the log has for it. No part ends because of another one.
+const PARTS: [(&str, Part); 6] = [
+    ("cluster-role-aggregation", |t| {
+        Box::pin(authorization::aggregate_cluster_roles(t.api.replica.clone(), t.term, t.over))
+    }),
+    ("lifecycle", |t| Box::pin(lifecycle::run(t.api, t.term, t.over))),
+    ("reconcile", |t| Box::pin(reconcile::run(t.api, t.term, t.over))),
+    ("certificates", |t| Box::pin(certificates::run(t.api, t.authority, t.term, t.over))),
+    ("aggregation", |t| Box::pin(aggregation::look_after(t.api, t.term, t.over))),
+    ("aggregated-namespaces", |t| Box::pin(aggregation::empty_namespaces(t.api, t.over))),
+];
+
+/// Runs it again when it fails, panics or ends before the term does: the API goes on without it.
+async fn supervised<F>(name: &'static str, over: CancellationToken, begin: impl Fn() -> F)
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
     while !over.is_cancelled() {
-        match on_leader(access.clone(), over.clone()).await {
-            Ok(()) if over.is_cancelled() => return,
-            Ok(()) => tracing::warn!("the controllers ended, starting them again"),
-            Err(error) => {
-                tracing::error!(error = format!("{error:#}"), "the controllers failed, starting them again")
+        match AssertUnwindSafe(begin()).catch_unwind().await {
+            Ok(Ok(())) if over.is_cancelled() => return,
+            Ok(Ok(())) => tracing::warn!(name, "a task of the leader ended, starting it again"),
+            Ok(Err(error)) => {
+                tracing::error!(
+                    name,
+                    error = format!("{error:#}"),
+                    "a task of the leader failed, starting it again"
+                )
             }
+            // The panic hook has written the message and the place.
+            Err(_) => tracing::error!(name, "a task of the leader panicked, starting it again"),
         }
         tokio::select! {
             () = over.cancelled() => {}
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            () = tokio::time::sleep(AGAIN) => {}
         }
     }
 }
@@ -133,5 +172,27 @@ async fn ended(leadership: &mut tokio::sync::watch::Receiver<Leadership>, term: 
         if !now.leader || now.term != term {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_or_fails_is_started_again() {
+        let (over, begun) = (CancellationToken::new(), AtomicUsize::new(0));
+        let task = || async {
+            match begun.fetch_add(1, Ordering::Relaxed) {
+                0 => panic!("an object it cannot deal with"),
+                1 => anyhow::bail!("the disk is full"),
+                _ => over.cancel(),
+            }
+            Ok(())
+        };
+        supervised("test", over.clone(), task).await;
+        assert_eq!(begun.load(Ordering::Relaxed), 3);
     }
 }

@@ -129,6 +129,12 @@ async fn a_pod_on_a_node_gets_its_grace() {
     assert_eq!(server.get(&format!("{path}/a")).await.code, 200);
     server.delete(&format!("{path}/a"), json!({"gracePeriodSeconds": 0})).await;
     assert_eq!(server.get(&format!("{path}/a")).await.code, 404);
+    let mut patient = pod("c");
+    patient["spec"]["terminationGracePeriodSeconds"] = json!(300_000_000_000_i64);
+    patient["spec"]["nodeName"] = json!("n1");
+    server.post(path, patient).await;
+    let marked = server.delete(&format!("{path}/c"), Value::Null).await;
+    assert_eq!(marked.body["metadata"]["deletionTimestamp"], "9999-12-30T22:00:00Z", "{}", marked.text);
     server.post(path, pod("b")).await;
     let evicted = server.post(&format!("{path}/b/eviction"), json!({"metadata": {"name": "b"}})).await;
     assert_eq!(evicted.code, 201, "{}", evicted.text);

@@ -158,6 +158,14 @@ async fn a_watch_ends_at_its_timeout_with_a_whole_body() {
 }
 
 #[tokio::test]
+async fn a_timeout_beyond_every_clock_is_a_long_one() {
+    let server = Server::start().await;
+    let mut events = server.watch(&format!("timeoutSeconds={}", i64::MAX), "").await;
+    server.config_map("a", json!({})).await;
+    assert_eq!(events.named().await, event("ADDED", "a"));
+}
+
+#[tokio::test]
 async fn wrong_watch_options_are_told_before_the_stream() {
     let server = Server::start().await;
     for (query, text) in [

@@ -6,6 +6,7 @@ use super::super::action::{Action, Decision};
 use super::super::facts::Facts;
 use super::super::pod::Pod;
 use super::{BURST, Daemons, delete};
+use crate::time::after;
 
 /// How old a failed pod is before another one takes its place: a node that refuses pods is asked this often.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
@@ -52,7 +53,7 @@ fn running<'p, 'a>(
     let mut running = Vec::new();
     for pod in pods.iter().filter(|pod| !pod.object.meta.is_terminating()) {
         match pod.status.phase.as_str() {
-            "Failed" => match pod.created().map(|at| at + PATIENCE).filter(|at| *at > facts.now) {
+            "Failed" => match pod.created().map(|at| after(at, PATIENCE)).filter(|at| *at > facts.now) {
                 Some(at) => decision.wake(at),
                 None => surplus.push(pod),
             },

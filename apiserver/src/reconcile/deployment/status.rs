@@ -1,6 +1,6 @@
 //! What the status of a Deployment says: how many pods there are, whether enough of them work, and whether it gets on.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::action::{Action, Decision};
@@ -11,6 +11,7 @@ use super::super::read;
 use super::Deployment;
 use super::set::Set;
 use crate::endpoints::metadata;
+use crate::time::seconds_after;
 
 /// The condition about getting on.
 pub(super) const PROGRESSING: &str = "Progressing";
@@ -180,7 +181,7 @@ fn got_on(before: &Value, now: &Value) -> bool {
 }
 
 fn deadline_of(condition: &Value, deadline: i64) -> Option<Timestamp> {
-    Some(read::time(&condition["lastUpdateTime"])? + SignedDuration::from_secs(deadline))
+    Some(seconds_after(read::time(&condition["lastUpdateTime"])?, deadline))
 }
 
 fn is_over(condition: Option<&Value>, deadline: i64, now: Timestamp) -> bool {
@@ -195,7 +196,7 @@ fn end_of_patience(deployment: &Deployment<'_>, status: &Value, deadline: i64) -
     if settled || is_complete(deployment, status) {
         return None;
     }
-    Some(deadline_of(condition, deadline)? + SignedDuration::from_secs(1))
+    Some(seconds_after(deadline_of(condition, deadline)?, 1))
 }
 
 /// What keeps a set from creating its pods is the Deployment's trouble too.
