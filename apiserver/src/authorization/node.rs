@@ -19,8 +19,24 @@ const AGENT_LEASE: (&str, &str) = ("kube-system", "netwrangler-agent.");
 const VIP_GROUP: &str = "netwrangler.dev";
 /// Labels that say what a node may carry traffic or workloads for: only an administrator sets them.
 const PROTECTED_LABELS: [&str; 1] = ["litek8s.dev/relay"];
-/// Every label under this prefix (and its subdomains) is for administrators, as in Kubernetes.
-const PROTECTED_PREFIX: &str = "node-restriction.kubernetes.io/";
+/// The prefixes of labels that have a meaning in Kubernetes, with their subdomains.
+const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
+/// Those that a node may set all the same, with their subdomains (`kubeletLabelNamespaces`).
+const KUBELET: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+/// Single labels that a node may set (`kubeletLabels`).
+const KUBELET_LABELS: [&str; 11] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+];
 
 /// Whether the node `node` may do this; a denial says why.
 pub(super) fn authorize(node: &str, wanted: &Attributes<'_>, view: &View) -> Decision {
@@ -111,7 +127,8 @@ impl Authorizer {
     /// `old` is the stored object, absent for a create; `new` the object to store.
     ///
     /// # Errors
-    /// 403 when the object belongs to another node or a label is not the node's to set.
+    /// 403 when the object belongs to another node, or when it is the own Node and what is written of it is not the
+    /// node's to say: which pods it repels, what it is chosen by, and with what it is deleted (CVE-2025-5187).
     pub fn check_node(
         &self,
         user: &UserInfo,
@@ -133,13 +150,41 @@ impl Authorizer {
         if !own {
             return refuse(format!("node {node:?} is not allowed to write an object of another node"));
         }
-        if (group, resource) == ("", "nodes")
-            && let Some(label) = changed_protected_label(old, new)
-        {
+        if (group, resource) != ("", "nodes") {
+            return Ok(());
+        }
+        if let Some(label) = changed_protected_label(old, new) {
             return refuse(format!("node {node:?} is not allowed to set or change its label {label:?}"));
+        }
+        // A new node may repel pods: it is the only one who can do so in time.
+        if old.is_some_and(|old| differs(old, new, "/spec/taints")) {
+            return refuse(format!("node {node:?} is not allowed to modify taints"));
+        }
+        if differs(old.unwrap_or(&Value::Null), new, "/metadata/ownerReferences") {
+            return refuse(format!("node {node:?} is not allowed to modify ownerReferences"));
         }
         Ok(())
     }
+}
+
+/// Whether the lists at a place differ; none is an empty one.
+fn differs(old: &Value, new: &Value, pointer: &str) -> bool {
+    let list = |object: &'_ Value| {
+        object.pointer(pointer).and_then(Value::as_array).filter(|list| !list.is_empty()).cloned()
+    };
+    list(old) != list(new)
+}
+
+/// Whether a label is for administrators only.
+fn is_protected(label: &str) -> bool {
+    let prefix = label.split_once('/').map_or("", |(prefix, _)| prefix);
+    let under = |domains: &[&str]| {
+        domains.iter().any(|domain| {
+            prefix.strip_suffix(domain).is_some_and(|front| front.is_empty() || front.ends_with('.'))
+        })
+    };
+    let of_kubelet = under(&KUBELET) || KUBELET_LABELS.contains(&label);
+    PROTECTED_LABELS.contains(&label) || (under(&KUBERNETES) && !of_kubelet)
 }
 
 fn changed_protected_label<'a>(old: Option<&'a Value>, new: &'a Value) -> Option<&'a str> {
@@ -148,10 +193,6 @@ fn changed_protected_label<'a>(old: Option<&'a Value>, new: &'a Value) -> Option
     let after = labels(new);
     let names = before.into_iter().chain(after).flat_map(|labels| labels.keys());
     names.map(String::as_str).find(|name| {
-        let prefix = name.split_once('/').map_or("", |(prefix, _)| prefix);
-        let under = prefix.strip_suffix(PROTECTED_PREFIX.trim_end_matches('/'));
-        let protected =
-            PROTECTED_LABELS.contains(name) || under.is_some_and(|p| p.is_empty() || p.ends_with('.'));
-        protected && before.and_then(|l| l.get(*name)) != after.and_then(|l| l.get(*name))
+        is_protected(name) && before.and_then(|l| l.get(*name)) != after.and_then(|l| l.get(*name))
     })
 }

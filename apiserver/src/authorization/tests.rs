@@ -229,6 +229,38 @@ fn a_node_may_not_be_another_one_or_label_itself_a_relay() {
 }
 
 #[test]
+fn a_node_does_not_say_what_it_is_chosen_by_or_deleted_with() {
+    let authorizer = Authorizer::default();
+    let user = UserInfo::new("system:node:n1", [NODES]);
+    let check = |old: Option<&Value>, new: &Value| authorizer.check_node(&user, "", "nodes", old, new);
+    let node = |labels: Value| json!({"metadata": {"name": "n1", "labels": labels}, "spec": {}});
+    #[rustfmt::skip]
+    let table = [
+        ("example.com/disk", true), ("kubernetes.io/hostname", true), ("topology.kubernetes.io/zone", true),
+        ("kubelet.kubernetes.io/x", true), ("a.node.kubernetes.io/x", true), ("notkubernetes.io/x", true),
+        ("node.kubernetes.io/exclude-from-external-load-balancers", true),
+        ("node-role.kubernetes.io/control-plane", false), ("kubernetes.io/x", false), ("x.k8s.io/y", false),
+        ("node-restriction.kubernetes.io/x", false), ("x.node-restriction.kubernetes.io/x", false),
+    ];
+    for (label, allowed) in table {
+        assert_eq!(check(Some(&node(json!({}))), &node(json!({label: ""}))).is_ok(), allowed, "{label}");
+    }
+    let plain = node(json!({}));
+    let mut tainted = plain.clone();
+    tainted["spec"]["taints"] = json!([{"key": "dedicated", "effect": "NoSchedule"}]);
+    assert!(check(None, &tainted).is_ok(), "a new node may repel pods");
+    assert!(check(Some(&tainted), &tainted).is_ok());
+    assert_eq!(check(Some(&tainted), &plain).unwrap_err().code, 403);
+    assert_eq!(check(Some(&plain), &tainted).unwrap_err().code, 403);
+    let mut owned = plain.clone();
+    owned["metadata"]["ownerReferences"] = json!([{"kind": "ConfigMap", "name": "none", "uid": "u"}]);
+    assert_eq!(check(Some(&plain), &owned).unwrap_err().code, 403);
+    assert_eq!(check(None, &owned).unwrap_err().code, 403);
+    owned["metadata"]["ownerReferences"] = json!([]);
+    assert!(check(Some(&plain), &owned).is_ok());
+}
+
+#[test]
 fn nobody_grants_what_they_do_not_have() {
     let mut cluster = Cluster::new();
     cluster.role("reader", read_pods());
