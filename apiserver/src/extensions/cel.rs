@@ -9,6 +9,7 @@ mod evaluate;
 pub(crate) mod functions;
 mod literal;
 mod program;
+mod sizes;
 mod value;
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! What evaluating the rules of one object may cost: steps of loops, memory and time.
 //!
 //! The CEL interpreter has no limit of its own. `program` therefore puts a call to [`step`] into the condition of every
-//! loop and one to [`charge`] around everything that makes texts and lists; once a limit is reached every further step
-//! fails, so that an evaluation ends soon.
+//! loop and one to [`charge`] around everything that makes texts and lists; what makes much more than it is given is paid
+//! for by [`reserve`] before. Once a limit is reached every further step fails, so that an evaluation ends soon.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) const OUT_OF_BUDGET: &str =
 /// Iterations of all loops together.
 const MAX_STEPS: u64 = 1_000_000;
 /// Bytes of texts and elements of lists made on the way.
-const MAX_MADE: u64 = 64 * 1024 * 1024;
+pub(super) const MAX_MADE: u64 = 64 * 1024 * 1024;
 /// Processor time for all rules of one object: how busy the machine is changes no answer.
 const MAX_TIME: Duration = Duration::from_secs(1);
 
@@ -62,6 +62,11 @@ pub(crate) fn charge(value: Value) -> Result<Value, ExecutionError> {
     };
     spend(0, u64::try_from(size).unwrap_or(u64::MAX))?;
     Ok(value)
+}
+
+/// Something that is about to be made, in bytes, or as many comparisons.
+pub(super) fn reserve(made: u64) -> Result<(), ExecutionError> {
+    spend(0, made)
 }
 
 /// The processor time that this thread has used.

@@ -8,6 +8,7 @@ use kube_cel::cel::{Context, ExecutionError, Value};
 
 use super::budget::{charge, step};
 use super::dynamic::{VARIABLE, variable};
+use super::sizes;
 use crate::admission::authorizer;
 
 pub(crate) const STEP: &str = "@step";
@@ -54,6 +55,7 @@ thread_local! {
         base.add_function("jsonpatch.escapeKey", escape_key);
         base.add_function(VARIABLE, variable);
         authorizer::register(&mut base);
+        sizes::register(&mut base);
         for name in TYPES {
             base.add_variable_from_value(name, type_value(name));
         }

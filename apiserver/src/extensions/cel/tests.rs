@@ -380,3 +380,44 @@ fn loops_and_growth_end_at_the_budget() {
     }
     assert!(says(&with("self.list.all(a, self.list.exists(b, a == b))"), object, None).is_empty());
 }
+
+#[test]
+fn no_single_call_makes_more_than_the_budget() {
+    let with = |rule: &str| {
+        let text = json!({"type": "string"});
+        let list = json!({"type": "array", "items": {"type": "string"}});
+        spec(json!({"type": "object", "properties": {"s": text, "l": list}, "rules": [{"rule": rule}]}))
+    };
+    let object = json!({"spec": {"s": "a".repeat(200_000), "l": vec!["b"; 2_000]}});
+    for rule in [
+        "self.s.replace('', self.s).size() > 0",
+        "self.s.replace('a', self.s, 100000).size() > 0",
+        "lists.range(9000000000).size() > 0",
+        "self.l.map(x, self.s).join('').size() > 0",
+        "self.l.join(self.s).size() > 0",
+        "(self.s + self.s + self.s + self.s + self.s + self.s).split('').size() > 0",
+        "(self.s + self.s + self.s + self.s + self.s + self.s).findAll('').size() > 0",
+        "'%.4000000000f'.format([1.0]).size() > 0",
+        "'%s'.format([self.l.map(x, self.s)]).size() > 0",
+        "self.l.map(x, self.l).map(x, [x, x]).map(x, [x, x]).map(x, [x, x]).map(x, [x, x]).flatten().size() > 0",
+        "sets.contains(self.s.split('', 20000), self.s.split('', 20000))",
+        "self.s.split('', 20000).distinct().size() > 0",
+        "self.s.indexOf(self.s.substring(0, 1000) + 'b') > 0",
+    ] {
+        let begun = Instant::now();
+        let said = says(&with(rule), object.clone(), None);
+        assert!(said.len() == 1 && said[0].contains("running out of cost budget"), "{rule}: {said:?}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{rule}");
+    }
+    for rule in [
+        "'a-b-c'.replace('-', '') == 'abc' && 'a-b-c'.replace('-', '+', 1) == 'a+b-c'",
+        "lists.range(3) == [0, 1, 2] && [[1], [2, 3]].flatten() == [1, 2, 3]",
+        "'a,b,c'.split(',', 2) == ['a', 'b,c'] && ['a', 'b'].join() == 'ab' && ['a', 'b'].join('-') == 'a-b'",
+        "'a1b22'.findAll('[0-9]+') == ['1', '22'] && 'a1b22'.findAll('[0-9]+', 1) == ['1']",
+        "'%.2f %s %d'.format([1.5, ['a'], 7]) == '1.50 [\"a\"] 7'",
+        "sets.equivalent([1, 2], [2, 1, 1]) && sets.intersects([1], [1]) && [1, 1, 2].distinct() == [1, 2]",
+        "'abc'.indexOf('c') == 2 && 'abcabc'.indexOf('a', 1) == 3 && [1, 2].indexOf(2) == 1",
+    ] {
+        assert_eq!(says(&with(rule), object.clone(), None), Vec::<String>::new(), "{rule}");
+    }
+}
