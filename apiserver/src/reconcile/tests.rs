@@ -217,26 +217,35 @@ impl World {
     /// Decides and acts until nothing is due at this time.
     pub(super) fn settle(&mut self) {
         for _ in 0..5_000 {
-            let (view, table) = (self.store.view(), self.registry.table());
-            self.agenda.follow(&view, self.now);
-            let Some(subject) = self.take() else { return };
-            let (index, now) = (&self.agenda.index, self.now);
-            let (ca, issuer) = ("the CA", &*ISSUER);
-            let facts = Facts { view: &view, table: &table, ca, issuer, index, now, failed: None };
-            let decision = decide(&facts, &subject);
-            let failed = self.carry_out(decision.actions, false);
-            if let Some(failed) = &failed {
-                let view = self.store.view();
-                self.agenda.follow(&view, self.now);
-                let index = &self.agenda.index;
-                let failed = Some(failed);
-                let facts = Facts { view: &view, table: &table, ca, issuer, index, now, failed };
-                let actions = decide(&facts, &subject).actions;
-                self.carry_out(actions, true);
+            if self.step().is_none() {
+                return;
             }
-            self.agenda.done(subject, decision.again, failed.is_some(), self.now);
         }
         panic!("the controllers never come to rest: {:?}", &self.written[self.written.len() - 20..]);
+    }
+
+    /// Decides about one subject and acts; with how many writes, or nothing when none is due.
+    pub(super) fn step(&mut self) -> Option<usize> {
+        let (view, table) = (self.store.view(), self.registry.table());
+        self.agenda.follow(&view, self.now);
+        let subject = self.take()?;
+        let (index, now) = (&self.agenda.index, self.now);
+        let (ca, issuer) = ("the CA", &*ISSUER);
+        let facts = Facts { view: &view, table: &table, ca, issuer, index, now, failed: None };
+        let decision = decide(&facts, &subject);
+        let writes = decision.actions.len();
+        let failed = self.carry_out(decision.actions, false);
+        if let Some(failed) = &failed {
+            let view = self.store.view();
+            self.agenda.follow(&view, self.now);
+            let index = &self.agenda.index;
+            let failed = Some(failed);
+            let facts = Facts { view: &view, table: &table, ca, issuer, index, now, failed };
+            let actions = decide(&facts, &subject).actions;
+            self.carry_out(actions, true);
+        }
+        self.agenda.done(subject, decision.again, failed.is_some(), self.now);
+        Some(writes)
     }
 
     /// Lets time pass and settles.

@@ -16,6 +16,9 @@ enum Then {
     Stop,
 }
 
+/// Writes of one step at most: further ones follow when these are seen.
+const BURST: usize = 500;
+
 /// The writes of the next step; none when something else has to happen first, or nothing is left to do.
 pub(super) fn next(facts: &Facts<'_>, set: &Set<'_>) -> Vec<Action> {
     let mut actions = Vec::new();
@@ -24,7 +27,7 @@ pub(super) fn next(facts: &Facts<'_>, set: &Set<'_>) -> Vec<Action> {
             Some(member) => keep(facts, set, member, &mut actions),
             None => create(facts, set, ordinal, &mut actions),
         };
-        if set.is_ordered() && then == Then::Stop {
+        if (set.is_ordered() && then == Then::Stop) || actions.len() >= BURST {
             return actions;
         }
     }
@@ -37,7 +40,7 @@ pub(super) fn next(facts: &Facts<'_>, set: &Set<'_>) -> Vec<Action> {
     if !actions.is_empty() {
         return actions;
     }
-    for member in &surplus {
+    for member in surplus.iter().take(BURST) {
         if condemn(facts, set, member, &mut actions) == Then::Stop && set.is_ordered() {
             return actions;
         }

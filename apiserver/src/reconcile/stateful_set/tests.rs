@@ -111,6 +111,17 @@ fn parallel_pods_come_and_go_at_once_and_start_where_they_are_told() {
 }
 
 #[test]
+fn many_parallel_pods_come_and_go_in_bursts() {
+    let mut world = World::new();
+    world.add(Kind::StatefulSet, "db", set(1_001, json!({"podManagementPolicy": "Parallel"})));
+    let most = |world: &mut World| std::iter::from_fn(|| world.step()).max();
+    assert_eq!(most(&mut world), Some(500));
+    assert_eq!(world.list(Kind::Pod).len(), 1_001);
+    world.edit(Kind::StatefulSet, "db", |set| set["spec"]["replicas"] = json!(0));
+    assert_eq!(most(&mut world), Some(500));
+}
+
+#[test]
 fn a_pod_that_ended_comes_again_under_its_name() {
     let mut world = world(1, json!({}));
     world.live();

@@ -21,6 +21,7 @@ impl Controlled {
         let term = server.api.replica.leadership().borrow().term;
         let (over, tasks) = (CancellationToken::new(), tokio_util::task::TaskTracker::new());
         tasks.spawn(lifecycle::run(server.api.clone(), term, over.clone()));
+        tasks.spawn(crate::reconcile::run(server.api.clone(), term, over.clone()));
         Self { server, over, tasks }
     }
 
