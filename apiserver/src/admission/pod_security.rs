@@ -14,6 +14,12 @@ use crate::response::Failure;
 use seen::Seen;
 
 const PREFIX: &str = "pod-security.kubernetes.io";
+/// What the annotations start with that the levels look at.
+const PROFILES: [&str; 3] = [
+    "seccomp.security.alpha.kubernetes.io/pod",
+    "container.seccomp.security.alpha.kubernetes.io/",
+    "container.apparmor.security.beta.kubernetes.io/",
+];
 
 /// How much a pod may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,11 +41,8 @@ pub(super) fn check(attributes: &Attributes<'_>, object: &Value) -> Result<(), F
         return Ok(());
     }
     let Some((template, is_pod)) = template(attributes, object) else { return Ok(()) };
-    let same = attributes
-        .old
-        .and_then(|old| self::template(attributes, old))
-        .is_some_and(|(old, _)| old == template);
-    if same {
+    let before = attributes.old.and_then(|old| self::template(attributes, old));
+    if before.is_some_and(|(old, _)| !is_significant(old, template)) {
         return Ok(());
     }
     let labels = attributes.namespace_labels(Some(object)).unwrap_or_default();
@@ -82,6 +85,17 @@ fn template<'a>(attributes: &Attributes<'_>, object: &'a Value) -> Option<(&'a V
         }
         _ => None,
     }
+}
+
+/// Whether a change is one that the levels have something to say about (`isSignificantPodUpdate`): what was let in by an
+/// older level may be labelled and lose its finalizers.
+fn is_significant(old: &Value, new: &Value) -> bool {
+    let profiles = |pod: &Value| {
+        let all = annotations(pod).into_iter().flatten();
+        let judged = all.filter(|(name, _)| PROFILES.iter().any(|prefix| name.starts_with(prefix)));
+        judged.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>()
+    };
+    old["spec"] != new["spec"] || profiles(old) != profiles(new)
 }
 
 /// The level that a label asks for, with how it is written; nothing for `privileged`.

@@ -78,3 +78,22 @@ async fn workloads_are_warned_about_and_never_refused() {
         made.warnings
     );
 }
+
+#[tokio::test]
+async fn a_pod_that_was_let_in_before_may_be_labelled_and_finished() {
+    let server = Server::start().await;
+    let mut older = pod("p", json!({"hostNetwork": true}));
+    older["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    let made = server.post(PODS, older).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+    let merge = "application/merge-patch+json";
+    let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
+    assert_eq!(server.patch("/api/v1/namespaces/default", merge, labels).await.code, 200);
+    let path = format!("{PODS}/p");
+    for metadata in [json!({"labels": {"a": "b"}}), json!({"finalizers": null})] {
+        let patched = server.patch(&path, merge, json!({"metadata": metadata})).await;
+        assert_eq!(patched.code, 200, "{}", patched.text);
+    }
+    let image = json!([{"op": "replace", "path": "/spec/containers/0/image", "value": "other"}]);
+    assert_eq!(server.patch(&path, "application/json-patch+json", image).await.code, 403);
+}
