@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use litek8s_daemon::pki::PkiError;
-use litek8s_store::{GroupResource, ObjectKey, View};
+use litek8s_store::{GroupResource, Object, ObjectKey, View};
 use serde_json::{Value, json};
 
 pub use claims::{Bound, Claims, KubernetesClaims, Reference};
@@ -23,6 +23,8 @@ pub const USER_PREFIX: &str = "system:serviceaccount:";
 pub const GROUP: &str = "system:serviceaccounts";
 /// Clock differences that are forgiven, seconds.
 const LEEWAY: i64 = 60;
+/// How long the tokens of an object are good after the end that its deletion set (`jwt.WithLeeway`), seconds.
+const LEFT_AFTER_DELETION: i64 = 60;
 
 /// A token that is not good, and why; never shown to the client beyond "Unauthorized".
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +142,7 @@ impl Issuer {
         if audiences.is_empty() {
             return Err(TokenError::Audience);
         }
-        check_bound(&claims, view)?;
+        check_bound(&claims, view, now)?;
         Ok(Verified { user: user_of(&claims), audiences })
     }
 }
@@ -159,8 +161,8 @@ pub enum IssuerError {
     Kind,
 }
 
-/// Everything a token names must still be there, with the same uid.
-fn check_bound(claims: &Claims, view: &View) -> Result<(), TokenError> {
+/// Everything a token names must still be there, with the same uid, and not be at the end of its deletion.
+fn check_bound(claims: &Claims, view: &View, now: i64) -> Result<(), TokenError> {
     let kubernetes = &claims.kubernetes;
     let namespace = kubernetes.namespace.as_str();
     let mut bound = vec![("serviceaccounts", namespace, &kubernetes.serviceaccount)];
@@ -171,12 +173,19 @@ fn check_bound(claims: &Claims, view: &View) -> Result<(), TokenError> {
     bound.extend(kubernetes.node.as_ref().filter(|_| alone).map(|node| ("nodes", "", node)));
     for (resource, namespace, reference) in bound {
         let key = ObjectKey::new(GroupResource::new("", resource), namespace, &reference.name);
-        let same = view.get(&key).is_some_and(|object| object.meta.uid == reference.uid);
-        if !same {
+        let good = |object: &Arc<Object>| object.meta.uid == reference.uid && !has_ended(object, now);
+        if !view.get(&key).is_some_and(good) {
             return Err(TokenError::Unbound(format!("{key}")));
         }
     }
     Ok(())
+}
+
+/// Whether an object that its finalizers hold should be gone by now.
+fn has_ended(object: &Object, now: i64) -> bool {
+    let Some(text) = object.meta.deletion_timestamp.as_deref() else { return false };
+    let end = text.parse::<jiff::Timestamp>().map_or(i64::MIN, jiff::Timestamp::as_second);
+    now > end.saturating_add(LEFT_AFTER_DELETION)
 }
 
 fn user_of(claims: &Claims) -> UserInfo {

@@ -63,6 +63,33 @@ fn a_token_ends_with_what_it_is_bound_to() {
 }
 
 #[test]
+fn a_token_outlives_the_deletion_of_its_objects_by_a_minute_whatever_holds_them() {
+    let issuer = issuer();
+    let token = issuer.sign(&claims(pod("p1"))).unwrap();
+    let ending = |resource: &str| {
+        let mut store = Store::new(Limits::default());
+        for (of, name, uid) in [("serviceaccounts", "web", "u1"), ("pods", "web-1", "p1")] {
+            let mut object = json!({"metadata": {"name": name, "namespace": "prod", "uid": uid}});
+            if of == resource {
+                let at = jiff::Timestamp::from_second(NOW).unwrap();
+                object["metadata"]["deletionTimestamp"] = json!(at.to_string());
+                object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+            }
+            let key = ObjectKey::new(GroupResource::new("", of), "prod", name);
+            let command = Command::Create { key, object: Bytes::from(object.to_string()), claims: vec![] };
+            store.apply(1, Entry { session: 0, sequence: 0, acknowledged: 0, bound_term: None, command });
+        }
+        store.view()
+    };
+    for resource in ["serviceaccounts", "pods"] {
+        let view = ending(resource);
+        assert!(issuer.verify(&token, &[], &view, NOW + 60).is_ok(), "{resource}");
+        let late = issuer.verify(&token, &[], &view, NOW + 61);
+        assert!(matches!(late, Err(TokenError::Unbound(_))), "{resource}");
+    }
+}
+
+#[test]
 fn times_and_audiences_are_checked() {
     let issuer = issuer();
     let view = store(&[("serviceaccounts", "prod", "web", "u1")]);
