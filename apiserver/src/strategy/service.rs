@@ -46,7 +46,8 @@ impl Strategy for Service {
     }
 
     fn claims(&self, object: &Value) -> Vec<Claim> {
-        let ips = addresses(object).into_iter().map(|ip| Claim::new(IP_SPACE, ip));
+        let ips = if kind(object) == "ExternalName" { Vec::new() } else { addresses(object) };
+        let ips = ips.into_iter().map(|ip| Claim::new(IP_SPACE, ip));
         ips.chain(allocate::port_claims(object)).collect()
     }
 }

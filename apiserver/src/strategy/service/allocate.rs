@@ -194,8 +194,11 @@ pub(super) fn ports(cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Fai
     Ok(())
 }
 
-/// The claims on node ports.
+/// The claims on node ports; a Service that is not published has none, whatever it names.
 pub(super) fn port_claims(object: &Value) -> Vec<Claim> {
+    if !matches!(kind(object), "NodePort" | "LoadBalancer") {
+        return Vec::new();
+    }
     let spec = &object["spec"];
     let ports = spec["ports"].as_array().into_iter().flatten();
     let mut claims: Vec<Claim> = ports

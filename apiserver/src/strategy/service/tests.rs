@@ -66,6 +66,19 @@ fn what_is_wrong_is_said_with_its_place() {
             json!({"ports": [{"port": 1}], "loadBalancerClass": "x"}),
             "may only be used when `type` is 'LoadBalancer'",
         ),
+        (json!({"ports": [{"port": 1, "nodePort": 30001}]}), "may not be used when `type` is 'ClusterIP'"),
+        (
+            json!({"type": "ExternalName", "externalName": "x", "clusterIP": "10.43.0.10"}),
+            "spec.clusterIPs: Forbidden: may not be set for ExternalName services",
+        ),
+        (
+            json!({"type": "ExternalName", "externalName": "x", "clusterIPs": ["10.43.0.10"]}),
+            "spec.clusterIPs: Forbidden: may not be set for ExternalName services",
+        ),
+        (
+            json!({"type": "ExternalName", "externalName": "x", "ipFamilies": ["IPv4"]}),
+            "spec.ipFamilies: Forbidden",
+        ),
         (json!({"type": "Other", "ports": [{"port": 1}]}), "spec.type: Unsupported value: \"Other\""),
     ];
     for (spec, text) in cases {
@@ -73,4 +86,14 @@ fn what_is_wrong_is_said_with_its_place() {
         assert!(found.contains(text), "{spec}: {found}");
     }
     assert_eq!(errors(json!({"ports": [{"port": 1}], "externalIPs": ["203.0.113.1"]})), "");
+}
+
+#[test]
+fn only_what_a_type_has_is_claimed() {
+    let claimed = |kind: &str| {
+        let spec =
+            json!({"type": kind, "clusterIP": "10.43.0.9", "ports": [{"port": 80, "nodePort": 30001}]});
+        Service.claims(&json!({"spec": spec})).len()
+    };
+    assert_eq!(["ExternalName", "ClusterIP", "NodePort", "LoadBalancer"].map(claimed), [0, 1, 2, 2]);
 }

@@ -20,6 +20,15 @@ pub(super) fn service(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if ports.is_empty() && !is_headless(object) && kind(object) != "ExternalName" {
         errors.push(FieldError::required("spec.ports", ""));
     }
+    for (at, port) in ports.iter().enumerate() {
+        if kind(object) == "ClusterIP" && port["nodePort"].as_u64().unwrap_or(0) > 0 {
+            let why = "may not be used when `type` is 'ClusterIP'";
+            errors.push(FieldError::forbidden(format!("spec.ports[{at}].nodePort"), why));
+        }
+    }
+    if kind(object) == "ExternalName" {
+        errors.extend(without_addresses(spec));
+    }
     for (at, ip) in spec["externalIPs"].as_array().into_iter().flatten().enumerate() {
         let text = ip.as_str().unwrap_or_default();
         let path = format!("spec.externalIPs[{at}]");
@@ -41,6 +50,20 @@ pub(super) fn service(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         check_change(object, old, &mut errors);
     }
     errors
+}
+
+/// A name elsewhere has no addresses in the cluster.
+fn without_addresses(spec: &Value) -> Vec<FieldError> {
+    let given = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    let some = |field: &str| spec[field].as_array().is_some_and(|list| !list.is_empty());
+    let fields = [
+        ("clusterIPs", some("clusterIPs") || given(&spec["clusterIP"])),
+        ("ipFamilies", some("ipFamilies")),
+        ("ipFamilyPolicy", given(&spec["ipFamilyPolicy"])),
+    ];
+    let refused = fields.into_iter().filter(|(_, given)| *given);
+    let why = "may not be set for ExternalName services";
+    refused.map(|(field, _)| FieldError::forbidden(format!("spec.{field}"), why)).collect()
 }
 
 /// Addresses that can be nobody's.
