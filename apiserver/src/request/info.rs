@@ -1,6 +1,7 @@
 //! Method and URL to verb, group, resource, name and subresource, by the rules of kube-apiserver's requestinfo.
 
 use http::{Method, Uri};
+use litek8s_machinery::selector::FieldSelector;
 
 use super::query::{Query, decode};
 
@@ -140,11 +141,11 @@ fn verb_of(method: &Method) -> &'static str {
 }
 
 /// The name that `metadata.name=NAME` in a field selector demands, if it can be one path segment.
+///
+/// The selector is read as it is applied: who is allowed one name must get no other.
 fn exact_name(selector: &str) -> Option<String> {
-    let value = selector.split(',').find_map(|term| {
-        let (field, value) = term.split_once('=')?;
-        (field == "metadata.name").then(|| value.strip_prefix('=').unwrap_or(value))
-    })?;
+    let selector = FieldSelector::parse(selector).ok()?;
+    let value = selector.exact("metadata.name")?;
     let usable = !value.is_empty() && !matches!(value, "." | "..") && !value.contains(['/', '%', '\\']);
     usable.then(|| value.to_owned())
 }

@@ -55,6 +55,8 @@ fn resource_paths_are_taken_apart() {
         ("GET", "/api/v1/nodes?fieldSelector=metadata.name%3Dn1", ["list", "api", "", "v1", "", "nodes", "", "n1"]),
         ("GET", "/api/v1/nodes?watch=1&fieldSelector=metadata.name%3D%3Dn1", ["watch", "api", "", "v1", "", "nodes", "", "n1"]),
         ("GET", "/api/v1/nodes?fieldSelector=metadata.name!%3Dn1", ["list", "api", "", "v1", "", "nodes", "", ""]),
+        ("GET", "/api/v1/nodes?fieldSelector=metadata.name%3Da%5C%2Cb", ["list", "api", "", "v1", "", "nodes", "", "a,b"]),
+        ("GET", "/api/v1/nodes?fieldSelector=x%3D1%5C%2Cmetadata.name%3Da", ["list", "api", "", "v1", "", "nodes", "", ""]),
         ("GET", "/api/v1/nodes?fieldSelector=metadata.name%3Da%2Fb", ["list", "api", "", "v1", "", "nodes", "", ""]),
     ];
     for (method, url, expected) in table {
