@@ -78,10 +78,15 @@ impl Writer {
     }
 
     /// Writes a line, in a new file if this one would become too large.
+    ///
+    /// A rotation that fails costs no line: the next ones go on in the file that is open.
     pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let length = line.len() as u64;
-        if self.size > 0 && self.size + length > self.max_bytes {
-            self.rotate()?;
+        if self.size > 0
+            && self.size + length > self.max_bytes
+            && let Err(error) = self.rotate()
+        {
+            tracing::error!(%error, path = %self.path.display(), "the audit log cannot be rotated");
         }
         self.file.write_all(line)?;
         self.size += length;
@@ -90,7 +95,11 @@ impl Writer {
 
     fn rotate(&mut self) -> io::Result<()> {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S%.6f").to_string();
-        std::fs::rename(&self.path, backup(&self.path, &now))?;
+        match std::fs::rename(&self.path, backup(&self.path, &now)) {
+            // Somebody else took the file away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
         self.file = open(&self.path)?;
         self.size = 0;
         let mut old = backups(&self.path)?;

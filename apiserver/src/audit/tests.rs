@@ -111,6 +111,26 @@ fn a_full_file_makes_room_and_the_oldest_go() {
     // A server that starts again goes on where it was.
     Writer::open(path.clone(), 100, 2).unwrap().write(b"line 0010\n").unwrap();
     assert!(std::fs::read_to_string(&path).unwrap().ends_with("line 0009\nline 0010\n"));
+    // Nor does it lose a line when the file is taken away, or its directory.
+    let mut writer = Writer::open(path.clone(), 25, 2).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    writer.write(b"line 0011\n").unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "line 0011\n");
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_rotation_that_fails_costs_no_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("audit.log");
+    let mut writer = Writer::open(path.clone(), 15, 1).unwrap();
+    writer.write(b"line 0000\n").unwrap();
+    // A backup that cannot be removed: the first one is in the way of every clean-up.
+    std::fs::create_dir(directory.path().join("audit-2000-01-01T00-00-00.000000.log")).unwrap();
+    for number in 1..4 {
+        writer.write(format!("line {number:04}\n").as_bytes()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "line 0003\n");
 }
