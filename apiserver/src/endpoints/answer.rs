@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::StatusCode;
 use litek8s_machinery::status::Status;
 use litek8s_store::Object;
@@ -50,7 +49,6 @@ pub(crate) fn plain(call: &Call<'_>, code: StatusCode, object: &Value) -> Respon
 /// Answers a list of stored objects: `kind` and `items` in the form asked for, `list` as its metadata.
 pub(crate) fn list(call: &Call<'_>, objects: &[Arc<Object>], list: Value) -> Result<Response, Failure> {
     let served = &call.served;
-    served.prefetch(objects)?;
     let (kind, api_version): (&str, &str) = match call.output.form {
         Form::Object => (&served.resource.list_kind, &served.api_version),
         Form::PartialList => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
@@ -60,22 +58,15 @@ pub(crate) fn list(call: &Call<'_>, objects: &[Arc<Object>], list: Value) -> Res
         }
         Form::Table => {
             let include = options::include_object(&call.ctx.info.query)?;
-            let values = objects.iter().map(|o| served.value(o)).collect::<Result<Vec<_>, _>>()?;
+            let values = served.values(objects)?;
             let table = response::table(&served.resource, &values, include, call.api.clock.now(), list);
             return Ok(response::value(StatusCode::OK, call.output, &table));
         }
     };
-    let encoded = objects
-        .iter()
-        .map(|object| {
-            let json = served.read(object)?;
-            if call.output.form == Form::Object {
-                Ok(json.into_owned())
-            } else {
-                response::partial_object(&json)
-            }
-        })
-        .collect::<Result<Vec<Bytes>, Failure>>()?;
+    let mut encoded = served.read_all(objects)?;
+    if call.output.form == Form::PartialList {
+        encoded = encoded.iter().map(|json| response::partial_object(json)).collect::<Result<_, _>>()?;
+    }
     let head = format!(
         r#"{{"kind":{},"apiVersion":{},"metadata":{list},"items":["#,
         Value::from(kind),

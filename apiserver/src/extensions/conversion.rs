@@ -1,7 +1,8 @@
 //! Conversion of custom resources by a webhook: `ConversionReview` of `apiextensions.k8s.io/v1`, with what was converted
 //! kept for the next reader.
 
-use std::collections::BTreeMap;
+mod memory;
+
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,20 +14,20 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use crate::admission::webhook::Target;
 use crate::endpoints::metadata;
 use crate::response::Failure;
+use memory::{Key, Memory};
 
 /// How long a conversion may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How many converted objects are kept.
-const KEPT: usize = 16 * 1024;
-
-/// Uid and resource version of an object, and the version it was converted to.
-type Known = (String, String, String);
+/// Bytes of objects in one review; a larger object has one of its own.
+const REVIEW: usize = 2 * 1024 * 1024;
+/// The largest answer to a review, in bytes: another version may say more.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
 /// The webhook of one definition.
 pub(super) struct Converter {
     target: Target,
     replica: Replica,
-    known: Mutex<BTreeMap<Known, Value>>,
+    known: Mutex<Memory>,
 }
 
 impl Converter {
@@ -44,16 +45,18 @@ impl Converter {
     pub(super) fn convert(&self, objects: &[&Value], to: &str) -> Result<Vec<Value>, Failure> {
         let mut converted: Vec<Option<Value>> =
             objects.iter().map(|object| self.recall(object, to)).collect();
-        let missing: Vec<&Value> =
-            objects.iter().zip(&converted).filter(|(_, known)| known.is_none()).map(|(o, _)| *o).collect();
-        if !missing.is_empty() {
-            let answers = blocking(self.ask(&missing, to)).map_err(|why| failure(missing[0], &why))?;
-            let mut answers = answers.into_iter();
-            for (slot, object) in converted.iter_mut().zip(objects).filter(|(slot, _)| slot.is_none()) {
-                let answer = answers.next().unwrap_or_default();
+        let missing = objects.iter().zip(&mut converted).filter(|(_, known)| known.is_none());
+        let mut missing: Vec<(&Value, &mut Option<Value>)> = missing.map(|(o, slot)| (*o, slot)).collect();
+        let mut rest = missing.as_mut_slice();
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at_mut(reviewed_together(rest));
+            rest = others;
+            let asked: Vec<&Value> = some.iter().map(|(object, _)| *object).collect();
+            let answers = blocking(self.ask(&asked, to)).map_err(|why| failure(asked[0], &why))?;
+            for ((object, slot), answer) in some.iter_mut().zip(answers) {
                 let answer = checked(object, answer, to).map_err(|why| failure(object, &why))?;
                 self.remember(object, to, &answer);
-                *slot = Some(answer);
+                **slot = Some(answer);
             }
         }
         Ok(converted.into_iter().flatten().collect())
@@ -63,17 +66,12 @@ impl Converter {
         if object["apiVersion"] == to {
             return Some(object.clone());
         }
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&key(object, to)?).cloned()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key(object, to)?)
     }
 
     fn remember(&self, object: &Value, to: &str, converted: &Value) {
         let Some(key) = key(object, to) else { return };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KEPT {
-            known.clear();
-        }
-        known.insert(key, converted.clone());
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, converted);
     }
 
     async fn ask(&self, objects: &[&Value], to: &str) -> Result<Vec<Value>, String> {
@@ -85,7 +83,7 @@ impl Converter {
         let url = format!("{}?timeout={}s", self.target.url(), TIMEOUT.as_secs());
         let post = |why: String| format!("Post {url:?}: {why}");
         let (address, client) = self.target.reach(&self.replica.view()).map_err(post)?;
-        let sent = client.post(&address, &url, review.to_string().into_bytes());
+        let sent = client.post(&address, &url, review.to_string().into_bytes(), MAX_ANSWER);
         let sent = tokio::time::timeout(TIMEOUT, sent).await;
         let (code, body) = sent.map_err(|_| post("context deadline exceeded".to_owned()))?.map_err(post)?;
         if !(200..300).contains(&code) {
@@ -110,8 +108,22 @@ impl Converter {
     }
 }
 
+/// How many of the first objects go into one review.
+fn reviewed_together(objects: &[(&Value, &mut Option<Value>)]) -> usize {
+    let mut room = REVIEW;
+    let fits = |(object, _): &&(&Value, &mut Option<Value>)| match room.checked_sub(object.to_string().len())
+    {
+        Some(left) => {
+            room = left;
+            true
+        }
+        None => false,
+    };
+    objects.iter().take_while(fits).count().max(1)
+}
+
 /// What a stored object is known by; nothing for one that is not stored.
-fn key(object: &Value, to: &str) -> Option<Known> {
+fn key(object: &Value, to: &str) -> Option<Key> {
     let text =
         |field: &str| Some(metadata::text(object, field)).filter(|text| !text.is_empty()).map(str::to_owned);
     Some((text("uid")?, text("resourceVersion")?, to.to_owned()))

@@ -99,15 +99,40 @@ impl Served {
         Ok(value)
     }
 
-    /// Converts these objects together, so that reading them one by one asks nobody.
-    pub(crate) fn prefetch(&self, objects: &[Arc<Object>]) -> Result<(), Failure> {
+    /// As [`Self::value`] of each; those that somebody else converts are converted together.
+    pub(crate) fn values(&self, objects: &[Arc<Object>]) -> Result<Vec<Value>, Failure> {
+        self.all(objects, |shown| shown, |object| self.value(object))
+    }
+
+    /// As [`Self::read`] of each; those that somebody else converts are converted together.
+    pub(crate) fn read_all(&self, objects: &[Arc<Object>]) -> Result<Vec<Bytes>, Failure> {
+        let encoded = |shown: Value| Bytes::from(shown.to_string());
+        self.all(objects, encoded, |object| self.read(object).map(Cow::into_owned))
+    }
+
+    fn all<T>(
+        &self,
+        objects: &[Arc<Object>],
+        converted: impl Fn(Value) -> T,
+        own: impl Fn(&Object) -> Result<T, Failure>,
+    ) -> Result<Vec<T>, Failure> {
         if !self.strategy.converts() {
-            return Ok(());
+            return objects.iter().map(|object| own(object)).collect();
         }
-        let others = objects.iter().filter(|object| !object.json.starts_with(&self.prefix));
-        let values = others.map(|object| parsed(object)).collect::<Result<Vec<_>, _>>()?;
-        let values: Vec<&Value> = values.iter().collect();
-        self.strategy.convert(&values, &self.api_version).map_or(Ok(()), |converted| converted.map(drop))
+        let is_other = |object: &Object| !object.json.starts_with(&self.prefix);
+        let others = objects.iter().filter(|object| is_other(object));
+        let others = others.map(|object| parsed(object)).collect::<Result<Vec<_>, _>>()?;
+        let others: Vec<&Value> = others.iter().collect();
+        let shown = self.strategy.convert(&others, &self.api_version).unwrap_or_else(|| Ok(Vec::new()))?;
+        let mut shown = shown.into_iter();
+        let one = |object: &Arc<Object>| match is_other(object).then(|| shown.next()).flatten() {
+            Some(mut value) => {
+                self.show(&mut value);
+                Ok(converted(value))
+            }
+            None => own(object),
+        };
+        objects.iter().map(one).collect()
     }
 
     fn convert(&self, value: &mut Value, to: &str) -> Result<(), Failure> {

@@ -14,8 +14,8 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// The largest answer that is read, in bytes.
-const MAX_ANSWER: usize = 3 * 1024 * 1024;
+/// The largest answer to a review of one object, in bytes.
+pub(crate) const MAX_ANSWER: usize = 3 * 1024 * 1024;
 /// How many connections wait for the next call.
 const MAX_IDLE: usize = 8;
 /// How long a connection waits: less than servers usually keep one.
@@ -55,17 +55,33 @@ impl Client {
         Ok(Self { tls: TlsConnector::from(Arc::new(config)), server, idle: Mutex::default() })
     }
 
-    /// Posts JSON to `url` at `address`; the answer's code and body.
-    pub(crate) async fn post(&self, address: &str, url: &str, body: Vec<u8>) -> Result<(u16, Bytes), String> {
+    /// Posts JSON to `url` at `address`; the answer's code and body, of which at most `limit` bytes are read.
+    pub(crate) async fn post(
+        &self,
+        address: &str,
+        url: &str,
+        body: Vec<u8>,
+        limit: usize,
+    ) -> Result<(u16, Bytes), String> {
         let body = Bytes::from(body);
-        if let Some(sender) = self.take(address)
-            && let Ok(answer) = self.exchange(address, sender, url, body.clone()).await
-        {
-            return Ok(answer);
-        }
-        // A connection that waited may have been closed meanwhile: a new one says what is wrong.
-        let sender = self.connect(address).await?;
-        self.exchange(address, sender, url, body).await
+        let answer = match self.take(address) {
+            Some(mut sender) => {
+                let answer = exchange(&mut sender, url, body.clone(), limit).await;
+                answer.ok().map(|answer| (sender, answer))
+            }
+            None => None,
+        };
+        let (sender, answer) = match answer {
+            Some(answered) => answered,
+            // A connection that waited may have been closed meanwhile: a new one says what is wrong.
+            None => {
+                let mut sender = self.connect(address).await?;
+                let answer = exchange(&mut sender, url, body, limit).await?;
+                (sender, answer)
+            }
+        };
+        self.keep(address, sender);
+        Ok(answer)
     }
 
     async fn connect(&self, address: &str) -> Result<SendRequest<Full<Bytes>>, String> {
@@ -85,32 +101,6 @@ impl Client {
         Ok(sender)
     }
 
-    async fn exchange(
-        &self,
-        address: &str,
-        mut sender: SendRequest<Full<Bytes>>,
-        url: &str,
-        body: Bytes,
-    ) -> Result<(u16, Bytes), String> {
-        let uri: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let host = uri.authority().map_or("", |authority| authority.as_str());
-        let request = Request::post(path)
-            .header(header::HOST, host)
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json, */*")
-            .header(header::USER_AGENT, "kube-apiserver-admission")
-            .body(Full::new(body))
-            .map_err(|error| error.to_string())?;
-        sender.ready().await.map_err(|error| error.to_string())?;
-        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
-        let code = response.status().as_u16();
-        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
-        self.keep(address, sender);
-        Ok((code, body))
-    }
-
     fn take(&self, address: &str) -> Option<SendRequest<Full<Bytes>>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|connection| {
@@ -126,6 +116,30 @@ impl Client {
             idle.push(Idle { address: address.to_owned(), since: Instant::now(), sender });
         }
     }
+}
+
+/// One request and its answer.
+async fn exchange(
+    sender: &mut SendRequest<Full<Bytes>>,
+    url: &str,
+    body: Bytes,
+    limit: usize,
+) -> Result<(u16, Bytes), String> {
+    let uri: http::Uri = url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let host = uri.authority().map_or("", |authority| authority.as_str());
+    let request = Request::post(path)
+        .header(header::HOST, host)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, "application/json, */*")
+        .header(header::USER_AGENT, "kube-apiserver-admission")
+        .body(Full::new(body))
+        .map_err(|error| error.to_string())?;
+    sender.ready().await.map_err(|error| error.to_string())?;
+    let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+    let code = response.status().as_u16();
+    let body = Limited::new(response.into_body(), limit).collect().await;
+    Ok((code, body.map_err(|error| error.to_string())?.to_bytes()))
 }
 
 /// The certificates this machine trusts; none when it has no such file.

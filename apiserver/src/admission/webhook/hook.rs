@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::super::attributes::Attributes;
 use super::super::expressions::{self, Condition, NAMES, Verdict, compiling};
 use super::super::matching::Matching;
+use super::client::MAX_ANSWER;
 use super::target::Target;
 use crate::extensions::cel::dynamic::{Variables, evaluate};
 use crate::registry::Served;
@@ -147,7 +148,7 @@ impl Hook {
         let url = format!("{}?timeout={}s", self.target.url(), self.timeout.as_secs());
         let post = |why: &dyn fmt::Display| format!("Post {url:?}: {why}");
         let (address, client) = self.target.reach(attributes.cx.view).map_err(|why| failed(post(&why)))?;
-        match tokio::time::timeout(self.timeout, client.post(&address, &url, body)).await {
+        match tokio::time::timeout(self.timeout, client.post(&address, &url, body, MAX_ANSWER)).await {
             Ok(Ok((code, body))) if (200..300).contains(&code) => Ok(body),
             Ok(Ok((code, body))) => {
                 let said = serde_json::from_slice::<Value>(&body).ok();

@@ -78,3 +78,22 @@ async fn a_conversion_that_fails_is_told_and_stores_nothing() {
     assert_eq!((refused.code, &refused.body["message"]), (500, &json!(text)));
     assert!(server.get(V2).await.body["items"].as_array().unwrap().is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_any_size_is_converted_in_parts() {
+    let server = Server::start().await;
+    let hooks = Hooks::start(|_, request| convert(request)).await;
+    let made =
+        server.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition(&hooks)).await;
+    assert_eq!(made.code, 201, "{}", made.text);
+    let text = "x".repeat(900_000);
+    for n in 0..9 {
+        let body = json!({"metadata": {"name": format!("g{n}")}, "spec": {"new": text}});
+        assert_eq!(server.post(V2, body).await.code, 201);
+    }
+    let list = server.get(V1).await;
+    assert_eq!(list.code, 200, "{}", &list.text[..list.text.len().min(200)]);
+    let items = list.body["items"].as_array().unwrap();
+    assert!(items.len() == 9 && items.iter().all(|item| item["spec"]["old"] == text.as_str()));
+    assert_eq!(hooks.calls().len(), 5, "two at a time");
+}
