@@ -111,8 +111,20 @@ impl Aggregation {
         self.contents.subscribe()
     }
 
-    fn set_contents(&self, contents: Contents) {
-        self.contents.send_replace(Arc::new(contents));
+    fn set_content(&self, namespace_uid: &str, content: Content) {
+        self.contents.send_modify(|contents| {
+            Arc::make_mut(contents).insert(namespace_uid.to_owned(), content);
+        });
+    }
+
+    /// Forgets the other namespaces.
+    fn keep_contents(&self, keep: impl Fn(&str) -> bool) {
+        self.contents.send_if_modified(|contents| {
+            if contents.keys().any(|uid| !keep(uid)) {
+                Arc::make_mut(contents).retain(|uid, _| keep(uid));
+            }
+            false
+        });
     }
 
     /// The backends of all APIServices that name a Service.

@@ -1,13 +1,17 @@
 //! The leader's part in the end of a namespace: what backends keep in it goes too. A dead backend is named and not
 //! waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use http::Method;
 use litek8s_store::{GroupResource, Object, View};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::api_services;
@@ -17,6 +21,8 @@ use crate::api::Api;
 
 /// How often a namespace that is not empty is looked at.
 const RETRY: Duration = Duration::from_millis(500);
+/// How many namespaces are emptied at a time.
+const AT_ONCE: usize = 32;
 /// How many objects a page of a list has.
 const PAGE: usize = 500;
 
@@ -41,53 +47,84 @@ impl Content {
 /// By the namespace's uid.
 pub(crate) type Contents = BTreeMap<String, Content>;
 
-/// Empties terminating namespaces at the backends until `over`.
+/// Empties terminating namespaces at the backends until `over`; none waits for another one.
 pub(crate) async fn run(api: Arc<Api>, over: CancellationToken) {
     let mut changes = api.replica.changes(&GroupResource::new("", "namespaces"));
     let mut services = api.replica.changes(&api_services());
     let mut learned = api.aggregation.learned_changes();
+    let (places, mut emptying) = (Semaphore::new(AT_ONCE), FuturesUnordered::new());
+    let (mut busy, mut changed) = (BTreeSet::new(), true);
     loop {
-        changes.borrow_and_update();
-        services.borrow_and_update();
-        learned.borrow_and_update();
-        let emptying = round(&api);
-        let again = tokio::select! {
-            () = over.cancelled() => return,
-            again = emptying => again,
-        };
-        tokio::select! {
-            () = over.cancelled() => return,
-            changed = changes.changed() => if changed.is_err() { return },
-            changed = services.changed() => if changed.is_err() { return },
-            changed = learned.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(RETRY), if again => {}
+        if changed {
+            changes.borrow_and_update();
+            services.borrow_and_update();
+            learned.borrow_and_update();
+            let ending = terminating(&api.replica.view());
+            api.aggregation.keep_contents(|uid| ending.iter().any(|namespace| namespace.meta.uid == uid));
+            let idle = ending.into_iter().filter(|namespace| busy.insert(namespace.meta.uid.clone()));
+            emptying.extend(idle.map(|namespace| until_empty(&api, &places, namespace)));
         }
+        let seen = tokio::select! {
+            () = over.cancelled() => return,
+            seen = changes.changed() => seen,
+            seen = services.changed() => seen,
+            seen = learned.changed() => seen,
+            Some(uid) = emptying.next() => {
+                busy.remove(&uid);
+                changed = false;
+                continue;
+            }
+        };
+        if seen.is_err() {
+            return;
+        }
+        changed = true;
     }
 }
 
-/// Looks at every terminating namespace once; true when one must be looked at again.
-async fn round(api: &Api) -> bool {
-    let view = api.replica.view();
-    let backends = api.aggregation.backends(&api.replica);
-    let mut contents = Contents::new();
-    if !backends.is_empty() {
-        let known = api.aggregation.learned();
-        for namespace in terminating(&view) {
-            let mut content = Content::default();
-            for (key, backend) in &*backends {
-                empty(api, backend, known.get(key).map(|known| &**known), &namespace.key.name, &mut content)
-                    .await;
-            }
-            if !content.unknown.is_empty() {
-                let (namespace, unknown) = (&*namespace.key.name, &content.unknown);
-                tracing::warn!(namespace, ?unknown, "ends without what these APIServices may keep of it");
-            }
-            contents.insert(namespace.meta.uid.clone(), content);
+/// Looks at a namespace until no backend holds it up any more, or it is gone; its uid.
+async fn until_empty(api: &Api, places: &Semaphore, namespace: Arc<Object>) -> String {
+    let uid = namespace.meta.uid.clone();
+    loop {
+        let content = {
+            // The semaphore is never closed.
+            let _place = places.acquire().await;
+            look(api, &namespace.key.name).await
+        };
+        let gone = api.replica.view().get(&namespace.key).is_none_or(|now| now.meta.uid != uid);
+        let done = gone || !content.holds();
+        if !gone {
+            api.aggregation.set_content(&uid, content);
         }
+        if done {
+            return uid;
+        }
+        tokio::time::sleep(RETRY).await;
     }
-    let again = contents.values().any(Content::holds);
-    api.aggregation.set_contents(contents);
-    again
+}
+
+/// Deletes what backends have in a namespace; what is left of it.
+async fn look(api: &Api, namespace: &str) -> Content {
+    let (backends, known) = (api.aggregation.backends(&api.replica), api.aggregation.learned());
+    let looks = backends.iter().map(|(key, backend)| {
+        let known = known.get(key).map(|known| &**known);
+        async move {
+            let mut content = Content::default();
+            empty(api, backend, known, namespace, &mut content).await;
+            content
+        }
+    });
+    let mut all = Content::default();
+    for content in join_all(looks).await {
+        all.unknown.extend(content.unknown);
+        all.failed.extend(content.failed);
+        all.remaining.extend(content.remaining);
+    }
+    if !all.unknown.is_empty() {
+        let unknown = &all.unknown;
+        tracing::warn!(namespace, ?unknown, "ends without what these APIServices may keep of it");
+    }
+    all
 }
 
 /// The namespaces that end.

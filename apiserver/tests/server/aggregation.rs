@@ -234,6 +234,19 @@ async fn a_namespace_is_emptied_at_its_backends_and_not_held_by_a_dead_one() {
     let deleted = "DELETE /apis/things.example.com/v1/namespaces/alive/things";
     assert!(backend.asked().iter().any(|asked| asked == deleted), "{:?}", backend.asked());
 
+    // A request that is never answered is of its own namespace only.
+    for name in ["hanging", "other"] {
+        let made = admin.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await;
+        assert_eq!(made.code, StatusCode::CREATED);
+    }
+    admin.send(Method::DELETE, "/api/v1/namespaces/hanging", None).await;
+    backend.until_asked("DELETE /apis/things.example.com/v1/namespaces/hanging/things").await;
+    let begun = std::time::Instant::now();
+    admin.send(Method::DELETE, "/api/v1/namespaces/other", None).await;
+    admin.until("/api/v1/namespaces/other", gone).await;
+    assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
+    assert_eq!(admin.get("/api/v1/namespaces/hanging").await.code, StatusCode::OK);
+
     backend.kill();
     let config = json!({"metadata": {"name": "kept", "finalizers": ["example.com/hold"]}});
     assert_eq!(admin.post("/api/v1/namespaces/dead/configmaps", &config).await.code, StatusCode::CREATED);

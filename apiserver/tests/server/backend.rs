@@ -116,6 +116,17 @@ impl Backend {
         self.asked.lock().unwrap().clone()
     }
 
+    /// Waits until it was asked this.
+    pub(crate) async fn until_asked(&self, wanted: &str) {
+        for _ in 0..600 {
+            if self.asked().iter().any(|asked| asked == wanted) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("never asked {wanted}: {:?}", self.asked());
+    }
+
     /// Ends it with its connections; its port refuses from now on.
     pub(crate) fn kill(&self) {
         self.end.cancel();
@@ -178,6 +189,7 @@ async fn answer(mut request: Request<Incoming>, log: &Mutex<Vec<String>>) -> Res
                 "paths": {"/apis/things.example.com/v1/things": {"get": {"responses": {"200":
                     {"schema": {"$ref": "#/definitions/com.example.Thing"}}}}}, "/elsewhere": {}}}),
         ),
+        _ if path.contains("/namespaces/hanging/") => std::future::pending().await,
         _ if uri.contains("watch=1") => watched(),
         _ if uri.contains("redirect") => {
             let moved = Response::builder().status(302).header("location", "https://elsewhere.example.com/");
