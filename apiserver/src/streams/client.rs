@@ -93,7 +93,7 @@ pub(super) fn switching_to_spdy(protocol: &'static str) -> Response {
 /// Waits until the client has opened the streams of a session.
 async fn open_spdy(upgraded: Upgraded, options: &Options) -> anyhow::Result<(Sender, Receiver)> {
     let (read, write) = tokio::io::split(TokioIo::new(upgraded));
-    let (mut streams, serving) = spdy::serve(read, write);
+    let (mut streams, serving) = spdy::serve(read, write, spdy::STALLED);
     let serving = AbortOnDropHandle::new(tokio::spawn(serving));
     let wanted = [options.stdin, options.stdout, options.stderr, true, options.tty];
     let mut found: [Option<Stream>; 5] = Default::default();

@@ -1,7 +1,7 @@
 //! SPDY/3.1 as Kubernetes' older clients speak it: the client opens streams, the server answers on them.
 //!
 //! There is no flow control per stream in what those clients speak: one whose data nobody takes holds the others of its
-//! connection up, as it does in Kubernetes. The connection itself is never read ahead.
+//! connection up, as it does in Kubernetes, but not for ever: it is reset then. The connection is never read ahead.
 
 mod frame;
 mod headers;
@@ -9,6 +9,7 @@ mod headers;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -23,6 +24,8 @@ use frame::{Incoming, Reader};
 pub(super) const PROTOCOL: &str = "SPDY/3.1";
 /// Streams of one connection at a time.
 const MAX_STREAMS: usize = 256;
+/// How long a stream may take none of its data while others wait.
+pub(super) const STALLED: Duration = Duration::from_secs(30);
 /// Frames that wait for the connection to take them.
 const OUTGOING: usize = 4;
 
@@ -75,8 +78,12 @@ impl Output {
 }
 
 /// Serves a connection until the client or everybody who holds a stream of it is gone; its streams come out of the
-/// receiver.
-pub(super) fn serve<R, W>(read: R, write: W) -> (mpsc::Receiver<Stream>, impl Future<Output = ()> + Send)
+/// receiver. One that takes nothing for as long as `stalled` is reset.
+pub(super) fn serve<R, W>(
+    read: R,
+    write: W,
+    stalled: Duration,
+) -> (mpsc::Receiver<Stream>, impl Future<Output = ()> + Send)
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -101,6 +108,7 @@ where
             room: Arc::new(Semaphore::new(MAX_STREAMS)),
             newest: 0,
             replied: false,
+            stalled,
         };
         let ended = tokio::select! {
             ended = connection.run(Reader::new(read)) => ended,
@@ -132,6 +140,7 @@ struct Connection {
     newest: u32,
     /// Whether the first header block was sent.
     replied: bool,
+    stalled: Duration,
 }
 
 impl Connection {
@@ -139,7 +148,7 @@ impl Connection {
         loop {
             match reader.next().await? {
                 Incoming::Open { id, headers, last } => self.open(id, headers, last).await?,
-                Incoming::Data { id, bytes, last } => self.data(id, bytes, last).await,
+                Incoming::Data { id, bytes, last } => self.data(id, bytes, last).await?,
                 Incoming::Reset { id } => {
                     if let Some(stream) = self.streams.remove(&id) {
                         stream.given_up.cancel();
@@ -180,17 +189,22 @@ impl Connection {
             .map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    async fn data(&mut self, id: u32, bytes: Bytes, last: bool) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+    async fn data(&mut self, id: u32, bytes: Bytes, last: bool) -> io::Result<()> {
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         if let Some(data) = &stream.data
             && !bytes.is_empty()
         {
-            // Nobody listens: the client may go on sending for nothing.
-            let _ = data.send(bytes).await;
+            // When nobody listens any more the client may go on sending for nothing.
+            if tokio::time::timeout(self.stalled, data.send(bytes)).await.is_err() {
+                stream.given_up.cancel();
+                self.streams.remove(&id);
+                return self.put(frame::reset(id, frame::CANCEL)).await;
+            }
         }
         if last {
             stream.data = None;
         }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use futures::future::join_all;
 use litek8s_daemon::streams::frame::Frame;
 use tokio::sync::{Mutex, mpsc};
 
+use super::super::spdy::STALLED;
 use super::super::websocket::{self, Coding, Sender, Socket};
 use super::{Output, Target, forward};
 
@@ -18,7 +19,7 @@ pub(super) async fn serve(socket: Socket, ports: &[u16], target: Target) {
     let mut forwards = Vec::new();
     for (channel, port) in (0_u8..).step_by(2).zip(ports.iter().copied()) {
         let (input, data) = mpsc::channel(1);
-        inputs.push(input);
+        inputs.push(Some(input));
         let (target, sender) = (target.clone(), sender.clone());
         forwards.push(async move {
             let mut output = Channels { sender, channel };
@@ -29,11 +30,13 @@ pub(super) async fn serve(socket: Socket, ports: &[u16], target: Target) {
     }
     let reading = async {
         while let Some((channel, data)) = receiver.next().await {
-            if let Some(input) = inputs.get(usize::from(channel / 2)).filter(|_| channel % 2 == 0)
+            if let Some(slot) = inputs.get_mut(usize::from(channel / 2)).filter(|_| channel % 2 == 0)
+                && let Some(input) = slot
                 && !data.is_empty()
+                // A port that takes nothing for too long holds the others up no longer.
+                && tokio::time::timeout(STALLED, input.send(data)).await.is_err()
             {
-                // A port that is done takes nothing more.
-                let _ = input.send(data).await;
+                *slot = None;
             }
         }
     };

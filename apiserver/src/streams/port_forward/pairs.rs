@@ -18,7 +18,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let (mut streams, serving) = spdy::serve(read, write);
+    let (mut streams, serving) = spdy::serve(read, write, spdy::STALLED);
     let mut waiting: BTreeMap<String, Stream> = BTreeMap::new();
     let mut connections = JoinSet::new();
     let pairing = async {

@@ -11,6 +11,8 @@ use super::headers::{Headers, Inflater};
 pub(super) const FIN: u8 = 1;
 /// Why a stream is reset: no more streams are taken.
 pub(super) const REFUSED: u32 = 3;
+/// Why a stream is reset: it is not wanted any more.
+pub(super) const CANCEL: u32 = 5;
 
 const VERSION: u16 = 3;
 const SYN_STREAM: u16 = 1;

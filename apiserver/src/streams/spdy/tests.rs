@@ -12,9 +12,13 @@ struct Client {
 
 impl Client {
     fn connect() -> (Self, mpsc::Receiver<Stream>) {
+        Self::connect_with(STALLED)
+    }
+
+    fn connect_with(stalled: Duration) -> (Self, mpsc::Receiver<Stream>) {
         let (ours, theirs) = tokio::io::duplex(1024);
         let (read, write) = tokio::io::split(theirs);
-        let (streams, serving) = serve(read, write);
+        let (streams, serving) = serve(read, write, stalled);
         tokio::spawn(serving);
         let (read, write) = tokio::io::split(ours);
         (Self { read, write }, streams)
@@ -54,6 +58,22 @@ async fn a_stream_goes_both_ways_and_each_end_is_told() {
     client.expect(&frame::data(1, b"", true)).await;
     client.send(&frame::ping(3)).await;
     client.expect(&frame::ping(3)).await;
+}
+
+#[tokio::test]
+async fn a_stream_whose_data_nobody_takes_is_reset_and_the_others_go_on() {
+    let (mut client, mut streams) = Client::connect_with(Duration::from_millis(50));
+    let blocks = blocks(&[&[("streamType", "data"), ("port", "80")]]);
+    client.send(&open(1, &blocks[0])).await;
+    client.expect(&frame::reply(1, &headers::empty_block(true))).await;
+    let stalled = streams.recv().await.unwrap();
+    for _ in 0..2 {
+        client.send(&frame::data(1, b"nobody takes it", false)).await;
+    }
+    client.send(&frame::ping(3)).await;
+    client.expect(&frame::reset(1, frame::CANCEL)).await;
+    client.expect(&frame::ping(3)).await;
+    assert!(stalled.output.send(b"x").await.is_err());
 }
 
 #[tokio::test]
