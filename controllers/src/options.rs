@@ -27,7 +27,7 @@ pub struct Options {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub gateways: bool,
     /// Serve /healthz, /readyz and /metrics on this address, by plain HTTP to whoever reaches it.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = litek8s_daemon::serve::address)]
     pub listen: Option<SocketAddr>,
     /// Do not apply the custom resource definitions; wait for them instead.
     #[arg(long)]

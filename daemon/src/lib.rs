@@ -1,5 +1,6 @@
 //! What every daemon shares: logs, shutdown, metrics, health, files and PKI; never anything of Kubernetes.
 
+pub mod backoff;
 pub mod files;
 pub mod health;
 pub mod join_token;

@@ -1,7 +1,7 @@
 //! `/healthz`, `/readyz` and `/metrics` of a daemon that serves nothing else. Plain HTTP, for probes and Prometheus.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -51,12 +51,30 @@ impl Readiness {
     }
 }
 
-/// Opens the listener.
+/// Reads `ADDRESS:PORT`. An IPv6 address may be without brackets, as a pod is given it by the downward API: the port comes
+/// after the last colon.
+///
+/// # Errors
+/// When it is neither.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let apart = || -> Option<SocketAddr> {
+        let (address, port) = text.rsplit_once(':')?;
+        Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?))
+    };
+    text.parse().ok().or_else(apart).ok_or_else(|| format!("{text} is no ADDRESS:PORT"))
+}
+
+/// Opens the listener. `[::]` is everywhere, in a kernel without IPv6 too.
 ///
 /// # Errors
 /// When the address is not this machine's or the port is taken.
 pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("--listen {address}: cannot listen there"))
+    let everywhere = address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let listener = match TcpListener::bind(address).await {
+        Err(_) if everywhere => TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await,
+        other => other,
+    };
+    listener.with_context(|| format!("--listen {address}: cannot listen there"))
 }
 
 /// Answers until `shutdown`.
@@ -129,6 +147,22 @@ mod tests {
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn the_port_comes_after_the_last_colon() {
+        for (text, read) in [
+            ("192.0.2.1:9479", "192.0.2.1:9479"),
+            ("[2001:db8::1]:9479", "[2001:db8::1]:9479"),
+            ("2001:db8::1:9479", "[2001:db8::1]:9479"),
+            ("[::]:8080", "[::]:8080"),
+            (":::8080", "[::]:8080"),
+        ] {
+            assert_eq!(address(text).unwrap().to_string(), read);
+        }
+        for text in ["", "9479", "192.0.2.1", "host:9479", "192.0.2.1:port", "192.0.2.1:70000"] {
+            assert_eq!(address(text), Err(format!("{text} is no ADDRESS:PORT")));
+        }
     }
 
     #[tokio::test]
