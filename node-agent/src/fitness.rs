@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use litek8s_crds::{Finding, names};
-use litek8s_plan::{ForeignRule, Interface};
+use litek8s_plan::{ForeignRule, IPVS_INTERFACE, Interface};
 
 /// What the agent's Lease says besides that the agent lives: annotations by their names.
 pub(crate) type Says = BTreeMap<&'static str, String>;
 
 /// At most so many of each are told, so that the Lease stays small.
 const MOST: usize = 64;
-/// Where kube-proxy in IPVS mode puts every Service's addresses.
-const IPVS: &str = "kube-ipvs0";
 /// `arp_ignore`: answer nobody.
 const ANSWER_NOBODY: u8 = 8;
 
@@ -73,7 +71,7 @@ fn findings(node: &Node<'_>) -> Vec<Finding> {
                 ),
             ));
         }
-        if interface.arp_ignore == 0 && node.interfaces.contains_key(IPVS) {
+        if interface.arp_ignore == 0 && node.interfaces.contains_key(IPVS_INTERFACE) {
             found.push(finding(
                 "IpvsAnswersArp",
                 format!(
@@ -154,7 +152,7 @@ mod tests {
             assert!(findings.contains(reason), "{findings}");
         }
         assert!(!findings.contains("Ipvs"));
-        interfaces.insert(IPVS.to_owned(), Interface::default());
+        interfaces.insert(IPVS_INTERFACE.to_owned(), Interface::default());
         assert!(said(&interfaces, &[], false).1.contains("IpvsAnswersArp"));
         interfaces.get_mut("eth1").unwrap().arp_ignore = 1;
         assert!(!said(&interfaces, &[], false).1.contains("IpvsAnswersArp"));

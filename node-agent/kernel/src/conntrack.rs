@@ -29,6 +29,8 @@ const NESTED: u16 = 0x8000;
 struct Tuple {
     original_source: IpAddr,
     original_destination: IpAddr,
+    /// Who answers: another one than the destination where that was translated.
+    reply_source: IpAddr,
     reply_destination: IpAddr,
 }
 
@@ -94,6 +96,7 @@ fn read_tuple(attributes: Attributes<'_>) -> Option<Tuple> {
     Some(Tuple {
         original_source: address(ORIGINAL, 1)?,
         original_destination: address(ORIGINAL, 2)?,
+        reply_source: address(REPLY, 1)?,
         reply_destination: address(REPLY, 2)?,
     })
 }
@@ -107,10 +110,11 @@ fn selects(flow: &Flow, tuple: &Tuple) -> bool {
             tuple.original_source == *pod && tuple.reply_destination == *source
         }
         Flow::Pod { pod, networks, except, keep } => {
-            let to = |list: &[ipnet::IpNet]| list.iter().any(|net| net.contains(&tuple.original_destination));
+            let within = |list: &[ipnet::IpNet], address| list.iter().any(|net| net.contains(address));
             tuple.original_source == *pod
-                && to(networks)
-                && !to(except)
+                && within(networks, &tuple.original_destination)
+                && !within(except, &tuple.original_destination)
+                && !within(except, &tuple.reply_source)
                 && !keep.contains(&tuple.reply_destination)
         }
     }

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AllowedIp, Family, Gateway, NextHop, Observed, PeerKey, Tunnel};
 
+/// Where kube-proxy in IPVS mode puts the addresses of all Services, VIPs among them. It is on no network and answers nobody.
+pub const IPVS_INTERFACE: &str = "kube-ipvs0";
+
 /// Everything a plan depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {

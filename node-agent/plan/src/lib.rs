@@ -24,7 +24,7 @@ pub use claims::{Claims, left};
 pub use compile::{GatewayStanding, Plan, Problem, Refusal, compile, mac_text};
 pub use desired::{Address, AddressKey, Desired, Hop, Route, RouteKey, Rule};
 pub use diff::{diff, parting, recheck};
-pub use facts::{Contest, Facts, Interface, Mac, Vip};
+pub use facts::{Contest, Facts, IPVS_INTERFACE, Interface, Mac, Vip};
 pub use family::Family;
 pub use gateway::{Gateway, GatewayPod, NextHop, free_mark};
 pub use networks::{MarkNetworks, VipNetworks, merged, normalise, subtract};

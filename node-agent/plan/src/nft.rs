@@ -147,6 +147,10 @@ pub enum Rule {
     },
     /// `fib saddr type != local drop`: the source is no address of this node
     NotLocal(Verdict),
+    /// `oifname "lo" return`: the node talks to itself
+    Loopback(Verdict),
+    /// `ct state invalid,untracked ip saddr @set drop`: what belongs to no connection
+    Untracked(Family, String, Verdict),
     /// `snat ip to … map @map fully-random`
     Snat(Family, Vec<Selector>, String),
     /// `meta l4proto tcp reject with tcp reset`
@@ -163,11 +167,13 @@ impl Rule {
         match self {
             Self::InSet(_, set, _)
             | Self::Redirect(set, _)
+            | Self::Untracked(_, set, _)
             | Self::Lookup(_, set)
             | Self::Snat(_, _, set) => Some(set),
             Self::Always(_)
             | Self::SetMark { .. }
             | Self::NotLocal(_)
+            | Self::Loopback(_)
             | Self::Reset
             | Self::Prohibit
             | Self::Foreign => None,

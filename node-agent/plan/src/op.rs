@@ -22,13 +22,14 @@ pub enum Flow {
         /// The source they leave with.
         source: IpAddr,
     },
-    /// All a pod began towards `networks`, not inside `except`, that leave with another source than those kept.
+    /// All a pod began towards `networks`, neither sent to nor answered from inside `except`, that leave with another
+    /// source than those kept.
     Pod {
         /// The pod.
         pod: IpAddr,
         /// Where to.
         networks: Vec<IpNet>,
-        /// The cluster's networks, whose connections have no VIP.
+        /// The cluster's networks, whose connections have no VIP. An address outside may be translated to one inside.
         except: Vec<IpNet>,
         /// The sources that are right.
         keep: BTreeSet<IpAddr>,

@@ -32,6 +32,11 @@ const ICMP_REDIRECT: u8 = 5;
 const FIB_TYPE: u32 = 3;
 const FIB_SOURCE: u32 = 1;
 const LOCAL: u32 = 2;
+/// `NFT_CT_STATE`, and the bits `NF_CT_STATE_INVALID_BIT` and `NF_CT_STATE_UNTRACKED_BIT`.
+const CT_STATE: u32 = 0;
+const NO_CONNECTION: u32 = 0x41;
+/// The loopback interface's name as a register holds it.
+const LOOPBACK: &[u8; 16] = b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// `NFT_CMP_EQ` and `NFT_CMP_NEQ`.
 const EQUAL: u32 = 0;
 const UNEQUAL: u32 = 1;
@@ -112,6 +117,23 @@ pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
                 writer.be32(3, FIB_SOURCE);
             });
             compare(writer, UNEQUAL, &LOCAL.to_ne_bytes());
+            immediate(writer, verdict);
+        }
+        Rule::Loopback(verdict) => {
+            load_meta(writer, META_OUTPUT, FIRST);
+            compare(writer, EQUAL, LOOPBACK);
+            immediate(writer, verdict);
+        }
+        Rule::Untracked(family, set, verdict) => {
+            expression(writer, "ct", |writer| {
+                writer.be32(2, CT_STATE);
+                writer.be32(1, FIRST);
+            });
+            bitwise(writer, NO_CONNECTION, 0);
+            compare(writer, UNEQUAL, &0_u32.to_ne_bytes());
+            protocol(writer, *family);
+            network_address(writer, *family, layout(*family).source, FIRST);
+            lookup(writer, set, None);
             immediate(writer, verdict);
         }
         Rule::SetMark { keep, mark } => {
@@ -317,6 +339,9 @@ enum Held {
     Transport,
     IcmpType,
     SourceType,
+    State,
+    /// Of the state whether there is no connection.
+    NoConnection,
     Mark,
     /// The mark with some bits kept and some set.
     Changed(u32, u32),
@@ -327,7 +352,7 @@ enum Held {
 /// Reads `NFTA_RULE_EXPRESSIONS` as one of our rules.
 pub(super) fn read_rule(expressions: Attributes<'_>) -> Rule {
     let mut reader =
-        Reader { held: BTreeMap::new(), family: None, icmp: None, tcp: false, away: false, in_set: None };
+        Reader { held: BTreeMap::new(), family: None, icmp: None, tcp: false, only: None, in_set: None };
     let mut rule = None;
     for (_, expression) in expressions {
         let expression = Attributes(expression);
@@ -351,6 +376,17 @@ enum Step {
     Ended(Rule),
 }
 
+/// What a comparison leaves over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Only {
+    /// What has no address of this node as its source.
+    Away,
+    /// What the node says to itself.
+    Loopback,
+    /// What belongs to no connection.
+    Untracked,
+}
+
 struct Reader {
     held: BTreeMap<u32, Held>,
     /// The family that all packets are of from here on.
@@ -359,8 +395,8 @@ struct Reader {
     icmp: Option<bool>,
     /// Whether only TCP passes here.
     tcp: bool,
-    /// Whether only packets of others pass here.
-    away: bool,
+    /// Which packets alone pass here.
+    only: Option<Only>,
     in_set: Option<(Selector, String)>,
 }
 
@@ -381,6 +417,7 @@ impl Reader {
                 };
                 self.hold(data, held)?;
             }
+            "ct" if data.be32(2)? == CT_STATE => self.hold(data, Held::State)?,
             "ct" => {
                 (data.get(3)? == [0]).then_some(())?;
                 let asked = data.be32(2)?;
@@ -399,19 +436,23 @@ impl Reader {
             "immediate" => {
                 let verdict = read_verdict(data.nest(2)?)?;
                 (!self.tcp).then_some(())?;
-                return Some(Step::Ended(match (self.in_set.take(), self.icmp, self.away) {
-                    (Some((selector, set)), None, false) => Rule::InSet(selector, set, verdict),
-                    (Some((Selector::Destination(Family::V4), set)), Some(true), false) => {
+                return Some(Step::Ended(match (self.in_set.take(), self.icmp, self.only) {
+                    (Some((selector, set)), None, None) => Rule::InSet(selector, set, verdict),
+                    (Some((Selector::Destination(Family::V4), set)), Some(true), None) => {
                         Rule::Redirect(set, verdict)
                     }
-                    (None, None, true) => Rule::NotLocal(verdict),
-                    (None, None, false) => Rule::Always(verdict),
+                    (Some((Selector::Source(family), set)), None, Some(Only::Untracked)) => {
+                        Rule::Untracked(family, set, verdict)
+                    }
+                    (None, None, Some(Only::Away)) => Rule::NotLocal(verdict),
+                    (None, None, Some(Only::Loopback)) => Rule::Loopback(verdict),
+                    (None, None, None) => Rule::Always(verdict),
                     _ => return None,
                 }));
             }
             "nat" => return self.nat(data),
             "reject" => {
-                let plain = self.in_set.is_none() && self.icmp.is_none() && !self.away;
+                let plain = self.in_set.is_none() && self.icmp.is_none() && self.only.is_none();
                 let code = data.get(2).unwrap_or(&[0]);
                 return match (data.be32(1)?, code, self.tcp) {
                     (REJECT_RESET, _, true) if plain => Some(Step::Ended(Rule::Reset)),
@@ -428,7 +469,13 @@ impl Reader {
     fn compare(&mut self, data: Attributes<'_>) -> Option<()> {
         let value = data.nest(3)?.get(1)?;
         match (self.held.get(&word(data.be32(1)?))?, data.be32(2)?, value) {
-            (Held::SourceType, UNEQUAL, value) if value == LOCAL.to_ne_bytes() => self.away = true,
+            (Held::SourceType, UNEQUAL, value) if value == LOCAL.to_ne_bytes() => {
+                self.only = Some(Only::Away);
+            }
+            (Held::Field(Selector::OutputInterface), EQUAL, value) if value == LOOPBACK => {
+                self.only = Some(Only::Loopback);
+            }
+            (Held::NoConnection, UNEQUAL, &[0, 0, 0, 0]) => self.only = Some(Only::Untracked),
             (Held::Protocol, EQUAL, &[value]) => {
                 self.family = Some(FAMILIES.iter().find(|(_, layout)| value == layout.protocol)?.0);
             }
@@ -479,9 +526,13 @@ impl Reader {
         let number =
             |kind| -> Option<u32> { Some(u32::from_ne_bytes(data.nest(kind)?.get(1)?.try_into().ok()?)) };
         let (mask, xor) = (number(4)?, number(5)?);
-        matches!(self.held.get(&word(data.be32(1)?)), Some(Held::Mark)).then_some(())?;
-        // With nothing set it is a key or a change of the mark; only what follows tells.
-        let held = if xor == 0 { Held::Field(Selector::MaskedMark(mask)) } else { Held::Changed(mask, xor) };
+        let held = match (self.held.get(&word(data.be32(1)?))?, mask, xor) {
+            (Held::State, NO_CONNECTION, 0) => Held::NoConnection,
+            // With nothing set it is a key or a change of the mark; only what follows tells.
+            (Held::Mark, mask, 0) => Held::Field(Selector::MaskedMark(mask)),
+            (Held::Mark, mask, xor) => Held::Changed(mask, xor),
+            _ => return None,
+        };
         self.held.insert(word(data.be32(2)?), held);
         Some(())
     }
@@ -531,6 +582,8 @@ impl Reader {
             | Held::Transport
             | Held::IcmpType
             | Held::SourceType
+            | Held::State
+            | Held::NoConnection
             | Held::Mark
             | Held::Changed(..) => None,
         }

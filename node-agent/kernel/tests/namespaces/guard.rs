@@ -49,6 +49,24 @@ async fn a_guarded_pod_is_refused_without_a_vip_and_leaves_with_one() {
     let listener = network.pod.netns.run(|| TcpListener::bind("10.42.0.5:0").unwrap()).unwrap();
     assert_eq!(try_connect(&network.lan, listener.local_addr().unwrap()), Ok(()));
 
+    // What belongs to no connection has no VIP, and does not leave as the pod either.
+    network.lan.sh("nft 'add table ip seen; add chain ip seen pre { type filter hook prerouting priority 0; }; add rule ip seen pre ip saddr 10.42.0.5 udp dport 9 counter'");
+    let notrack = "nft 'add table ip raw; add chain ip raw pre { type filter hook prerouting priority raw; }; add rule ip raw pre udp dport 9 notrack'";
+    network.node.scratch.sh(notrack);
+    let send = || {
+        let socket = std::net::UdpSocket::bind("10.42.0.5:0").unwrap();
+        for _ in 0..3 {
+            socket.send_to(b"x", "10.9.0.1:9").unwrap();
+        }
+    };
+    network.pod.netns.run(send).unwrap();
+    let seen = || network.lan.sh("nft list table ip seen");
+    assert!(seen().contains("packets 0"), "{}", seen());
+    settle(&network, &[], &[]).await;
+    network.pod.netns.run(send).unwrap();
+    assert!(seen().contains("packets 3"), "without a guard it leaves: {}", seen());
+    network.node.scratch.sh("nft delete table ip raw");
+
     let port = serve(&network.node.outside);
     settle(&network, &golden(), &["10.42.0.5"]).await;
     let (mut stream, from) = connect(&network.pod, port);

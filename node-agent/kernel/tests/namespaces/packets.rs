@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use litek8s_kernel::Links;
-use litek8s_plan::Op;
+use litek8s_plan::{Op, recheck};
 
 use crate::node::{Node, dual, golden, long_vip};
 use crate::scratch::Scratch;
@@ -251,4 +251,53 @@ async fn nothing_leaves_with_a_vip_whose_address_has_ended_until_it_is_back() {
     let ops = node.settle(&dual()).await;
     assert!(ops.iter().any(|op| matches!(op, Op::Announce { .. })), "{ops:?}");
     assert_eq!(sources(), ["203.0.113.10", "2001:db8:113::10"]);
+}
+
+#[tokio::test]
+async fn a_node_reaches_its_own_vips() {
+    let node = Node::new().await;
+    node.settle(&dual()).await;
+    for vip in ["203.0.113.10:0", "203.0.113.11:0", "[2001:db8:113::10]:0"] {
+        connect(&node.scratch, serve_at(&node.scratch, vip));
+    }
+}
+
+/// What a Service proxy does for an endpoint with the node's own address.
+fn translate(node: &Node, from: &str, to: SocketAddr) {
+    let rule = format!("add rule ip proxy pre ip daddr {{ {from} }} tcp dport 80 dnat to {to}");
+    let chain = "add chain ip proxy pre { type nat hook prerouting priority dstnat; }";
+    node.scratch.sh(&format!("nft 'add table ip proxy; {chain}; {rule}'"));
+}
+
+#[tokio::test]
+async fn an_endpoint_with_the_nodes_own_address_answers_by_the_vips_interface() {
+    let network = Network::new().await;
+    let node = &network.node;
+    node.settle(&golden()).await;
+    translate(node, "203.0.113.10, 203.0.113.11", serve_at(&node.scratch, "192.0.2.1:0"));
+    for vip in ["203.0.113.10:80", "203.0.113.11:80"] {
+        assert_eq!(connect(&node.outside, vip.parse().unwrap()).1, "203.0.113.254", "{vip}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_answered_inside_the_cluster_is_not_forgotten_when_an_agent_starts() {
+    let network = Network::new().await;
+    let node = &network.node;
+    node.settle(&golden()).await;
+    translate(node, "10.9.0.7", serve_at(&node.scratch, "192.0.2.1:0"));
+    let (_stream, from) = connect(&network.pod, "10.9.0.7:80".parse().unwrap());
+    assert_eq!(from, "10.42.0.5");
+    // One that took its place would have another number.
+    let numbers = || {
+        let tracked = node.scratch.sh("conntrack -L -o id --orig-dst 10.9.0.7 2>/dev/null");
+        let words = tracked.split_whitespace().map(str::to_owned);
+        words.filter(|word| word.starts_with("id=")).collect::<Vec<_>>()
+    };
+    let before = numbers();
+    assert_eq!(before.len(), 1, "{before:?}");
+    let (desired, _) = node.plan(&golden()).await;
+    let applied = node.kernel.apply(&recheck(&desired)).await;
+    assert!(applied.failed.is_none() && applied.warnings.is_empty(), "{applied:?}");
+    assert_eq!(numbers(), before);
 }

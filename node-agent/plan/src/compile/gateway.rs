@@ -8,12 +8,12 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::{Accepted, MAIN_RULE, Plan, RESERVED_TABLES, tunnels};
-use crate::{FALLBACK_METRIC, Facts, Family, Gateway, GatewayPod, Hop, NextHop, Route, RouteKey, Rule};
+use crate::{
+    FALLBACK_METRIC, Facts, Family, Gateway, GatewayPod, Hop, IPVS_INTERFACE, NextHop, Route, RouteKey, Rule,
+};
 
 /// The kernel's main table.
 const MAIN_TABLE: u32 = 254;
-/// IPVS puts the address of every Service on this interface; it is on no network.
-const IPVS_INTERFACE: &str = "kube-ipvs0";
 /// How many routers one route has at most: what fits into one message several times over.
 const MOST_HOPS: usize = 256;
 

@@ -291,5 +291,8 @@ fn a_gateway_comes_before_its_destination_is_unmarked_and_goes_after_it_is_marke
         kinds(&with, &golden_facts()),
         ["ip route add", "ip rule add", "nft -f -", "conntrack -D --orig-src"]
     );
-    assert_eq!(kinds(&golden_facts(), &with), ["nft -f -", "ip rule del", "ip route del"]);
+    assert_eq!(
+        kinds(&golden_facts(), &with),
+        ["nft -f -", "conntrack -D --orig-src", "ip rule del", "ip route del"]
+    );
 }

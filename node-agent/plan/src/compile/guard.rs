@@ -43,6 +43,8 @@ pub(super) fn add(table: &mut Table, facts: &Facts, families: &[Family]) {
         }
         let set = Set { key: vec![Field::Address(family)], kind: Kind::Set, interval: false, elements };
         table.sets.insert(name.to_owned(), set);
+        // It has no original addresses to look at, and never a mark.
+        forward.push(Rule::Untracked(family, name.to_owned(), Verdict::Drop));
         forward.push(within(Selector::OriginalSource(family), name, Verdict::Goto("guard".to_owned())));
     }
     table.chains.insert("filter-forward".to_owned(), Chain { base: Some(FORWARD), rules: forward });

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::compile::{MAIN_RULE, RESERVED_TABLES};
-use crate::{Contest, Facts, Family, Mac, Vip};
+use crate::{Contest, Facts, Family, IPVS_INTERFACE, Mac, Vip};
 
 /// Why a VIP is refused, or in what it falls short.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,7 +164,7 @@ pub(super) fn problems<'a>(
                 .map(|(what, _)| Problem::Duplicate(what, other.name.clone())),
         );
     }
-    for (name, interface) in &facts.interfaces {
+    for (name, interface) in facts.interfaces.iter().filter(|(name, _)| *name != IPVS_INTERFACE) {
         if interface.foreign.iter().any(|network| network.addr() == vip.address()) {
             found.push(Problem::AddressConflict(name.clone()));
         }

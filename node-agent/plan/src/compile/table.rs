@@ -144,9 +144,12 @@ fn fixed_chains(mask: u32, families: &[Family]) -> BTreeMap<String, Chain> {
     let mut leaving = vec![Rule::NotLocal(Verdict::Drop)];
     leaving.extend(rules(&exits));
     leaving.push(Rule::Always(Verdict::Drop));
+    // What the node says to itself has a VIP as its source where it talks to one, and stays on the loopback interface.
+    let mut said = vec![Rule::Loopback(Verdict::Return)];
+    said.extend(rules(&output));
     let mut chains = vec![
         ("filter-prerouting", base(PREROUTING, rules(&prerouting))),
-        ("mangle-output", base(OUTPUT, rules(&output))),
+        ("mangle-output", base(OUTPUT, said)),
         ("nat-postrouting", base(POSTROUTING, rules(&snat))),
         ("filter-postrouting", base(LAST, vec![marked])),
         ("exits", Chain { base: None, rules: leaving }),
@@ -180,6 +183,9 @@ fn output(family: Family, names: &Names) -> Vec<Rule> {
         within(Selector::Destination(family), names.cluster_networks),
         jump(names.reply),
         jump(names.reply_default),
+        // A reply of an endpoint with the node's own address: the VIP is its source only after the source NAT.
+        jump(names.ingress),
+        jump(names.ingress_default),
     ]
 }
 

@@ -168,6 +168,9 @@ fn a_vip_whose_interface_is_down_stays_closed_and_is_reported() {
 fn an_address_that_is_not_ours_is_a_conflict_and_is_left_alone() {
     let mut facts = golden_facts();
     facts.interfaces.get_mut("eth1").unwrap().foreign.insert("203.0.113.10/32".parse().unwrap());
+    // kube-proxy in IPVS mode has the addresses of all Services.
+    let ipvs = Interface { foreign: ["203.0.113.11/32".parse().unwrap()].into(), ..Interface::default() };
+    facts.interfaces.insert("kube-ipvs0".into(), ipvs);
     assert_eq!(reasons(&facts, "default/web-1"), ["AddressConflict"]);
     let plan = compile(&facts);
     assert!(!plan.accepts("default/web-1") && plan.accepts("default/web-2"));
@@ -238,7 +241,9 @@ fn guarded_pods_have_no_way_out_but_a_mark() {
             "ip6 daddr @cluster-networks-ipv6 return",
             "ct original ip6 daddr @gateway-destinations-ipv6 return",
             "meta mark & 0x0000007f @vip-marks return",
+            "ct state invalid,untracked ip saddr @guarded-pods drop",
             "ct original ip saddr @guarded-pods goto guard",
+            "ct state invalid,untracked ip6 saddr @guarded-pods-ipv6 drop",
             "ct original ip6 saddr @guarded-pods-ipv6 goto guard",
         ]
     );

@@ -350,6 +350,28 @@ fn a_pod_that_comes_or_goes_touches_its_own_connections_only() {
 }
 
 #[test]
+fn when_a_gateway_goes_what_went_through_it_is_forgotten() {
+    let (mut facts, _) = golden();
+    facts.gateways = vec![Gateway {
+        name: "g".into(),
+        destination: "10.9.7.0/24".parse().unwrap(),
+        table: 200,
+        priority: 100,
+        pods: Vec::new(),
+    }];
+    let state = settled(&facts);
+    facts.gateways.clear();
+    let ops = diff(&compile(&facts).desired, &state);
+    let forgotten: Vec<String> =
+        ops.iter().filter(|op| matches!(op, Op::Forget(_))).map(ToString::to_string).collect();
+    assert_eq!(
+        forgotten,
+        ["conntrack -D --orig-src 10.42.0.5 --orig-dst 10.9.7.0/24 # not to \
+          10.42.0.0/16,10.96.0.0/12,192.0.2.1/32,192.0.2.2/32, not from 203.0.113.10"]
+    );
+}
+
+#[test]
 fn a_map_that_loses_many_elements_is_made_anew_in_the_same_transaction() {
     let (mut facts, _) = golden();
     facts.vips[0].endpoints = (1..=40).map(|pod| Ipv4Addr::new(10, 42, 1, pod).into()).collect();

@@ -69,6 +69,10 @@ impl fmt::Display for Rule {
                 write!(f, "meta mark set meta mark & {keep:#010x} | {mark:#010x}")
             }
             Self::NotLocal(verdict) => write!(f, "fib saddr type != local {verdict}"),
+            Self::Untracked(family, set, verdict) => {
+                write!(f, "ct state invalid,untracked {} saddr @{set} {verdict}", family.nft_word())
+            }
+            Self::Loopback(verdict) => write!(f, "oifname \"lo\" {verdict}"),
             Self::Snat(family, key, map) => {
                 write!(f, "snat {} to {} map @{map} fully-random", family.nft_word(), joined(key))
             }
