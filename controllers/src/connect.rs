@@ -1,12 +1,18 @@
 //! Clients of the Kubernetes API.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use crate::requests::Requests;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Longer than the pause between two bookmarks of a watch: a connection that is silent for longer is dead.
+const SILENCE: Duration = Duration::from_secs(90);
 
 /// The API of the same process: where, whom to trust, and the token that is bound to the leader's term.
 #[derive(Clone)]
@@ -30,7 +36,7 @@ pub(crate) fn in_process(access: &InProcess, requests: &Requests) -> anyhow::Res
     let der = litek8s_daemon::pki::der_of_pem(&access.ca_pem).context("the certificate of the API's CA")?;
     config.root_cert = Some(vec![der]);
     config.auth_info = token(&access.token)?;
-    requests.client(config).context("a client of the API in this process")
+    requests.client(timed(config)).context("a client of the API in this process")
 }
 
 fn token(token: &str) -> anyhow::Result<AuthInfo> {
@@ -52,5 +58,12 @@ pub(crate) async fn from_kubeconfig(
         }
         None => Config::infer().await.context("no kubeconfig and no ServiceAccount")?,
     };
-    requests.client(config).context("a client of the API")
+    requests.client(timed(config)).context("a client of the API")
+}
+
+/// A configuration with which a dead connection is given up.
+fn timed(mut config: Config) -> Config {
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(SILENCE);
+    config
 }

@@ -25,6 +25,8 @@ const DURATION: Duration = Duration::from_secs(15);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Between two tries.
 const PERIOD: Duration = Duration::from_secs(2);
+/// How long one try may take: a connection may be dead without saying so.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The election.
 pub(crate) struct Election {
@@ -112,8 +114,11 @@ impl Election {
     }
 
     /// Takes or renews the Lease; whether it is ours now.
-    async fn attempt(&self, seen: &mut Seen) -> Result<bool, kube::Error> {
-        let result = self.attempt_once(seen).await;
+    async fn attempt(&self, seen: &mut Seen) -> anyhow::Result<bool> {
+        let result = match tokio::time::timeout(PATIENCE, self.attempt_once(seen)).await {
+            Ok(result) => result.map_err(anyhow::Error::from),
+            Err(_) => Err(anyhow::anyhow!("the API did not answer in {} s", PATIENCE.as_secs())),
+        };
         match &result {
             Ok(_) => self.readiness.ready(),
             Err(error) => self.readiness.unready(&format!("the Lease: {error}")),
@@ -137,6 +142,12 @@ impl Election {
 
     /// Lets go at once, so that nobody has to wait for the Lease to expire.
     async fn release(&self) {
+        if tokio::time::timeout(PATIENCE, self.release_once()).await.is_err() {
+            tracing::warn!("the Lease was not released: the API did not answer in {} s", PATIENCE.as_secs());
+        }
+    }
+
+    async fn release_once(&self) {
         let Ok(Some(lease)) = self.api.get_opt(NAME).await else { return };
         if record::holder(&lease) == Some(&self.identity) {
             let released = record::next(&lease, "", DURATION, jiff::Timestamp::now());
@@ -153,5 +164,23 @@ fn taken(result: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_api_that_never_answers_is_not_waited_for() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap()).parse().unwrap();
+        let client = Client::try_from(kube::Config::new(url)).unwrap();
+        let readiness = Readiness::new("not yet");
+        let election = Election::new(client, "kube-system", readiness);
+        let (mut seen, started) = (Seen::default(), Instant::now());
+        let (attempt, ()) = tokio::join!(election.attempt(&mut seen), election.release());
+        assert_eq!(attempt.unwrap_err().to_string(), "the API did not answer in 5 s");
+        assert!(started.elapsed() < 3 * PATIENCE);
     }
 }

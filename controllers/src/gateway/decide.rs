@@ -133,7 +133,8 @@ struct Pods<'a> {
     waiting: Vec<Leading<'a>>,
 }
 
-/// The pods that lead to a gateway's destination. One that is being deleted leads there only while no other does.
+/// The pods that lead to a gateway's destination. One that is being deleted or not ready leads there only while no better
+/// one does.
 fn leading<'a>(gateway: &GatewayFact, terms: &Terms, facts: &'a Facts) -> Pods<'a> {
     let destination = terms.destination.to_string();
     let applied = |agent: &&AgentFact| {
@@ -158,8 +159,9 @@ fn leading<'a>(gateway: &GatewayFact, terms: &Terms, facts: &'a Facts) -> Pods<'
         })
         .collect();
     let (found, waiting): (Vec<_>, Vec<_>) = found.into_iter().partition(|pod| applying.contains(pod.node));
-    let (leaving, staying): (Vec<_>, Vec<_>) = found.into_iter().partition(|found| found.pod.terminating);
-    Pods { leading: if staying.is_empty() { leaving } else { staying }, waiting }
+    let rank = |found: &Leading<'_>| (!found.pod.ready, found.pod.terminating);
+    let best = found.iter().map(rank).min();
+    Pods { leading: found.into_iter().filter(|found| Some(rank(found)) == best).collect(), waiting }
 }
 
 struct Leading<'a> {

@@ -52,6 +52,8 @@ pub struct PodFact {
     pub addresses: Vec<IpAddr>,
     /// Whether its phase is Running.
     pub running: bool,
+    /// Whether it is ready: not on a node that is not heard of either.
+    pub ready: bool,
     /// Whether it is being deleted.
     pub terminating: bool,
 }

@@ -62,6 +62,8 @@ fn pod(pod: &Pod) -> PodFact {
     let first = status.and_then(|status| status.pod_ip.as_deref()).and_then(cidr::address);
     addresses.extend(first.filter(|first| !addresses.contains(first)));
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
     PodFact {
         namespace: pod.namespace().unwrap_or_default(),
         name: pod.name_any(),
@@ -69,6 +71,7 @@ fn pod(pod: &Pod) -> PodFact {
         node: node.filter(|node| !node.is_empty()),
         addresses,
         running: status.and_then(|status| status.phase.as_deref()) == Some("Running"),
+        ready: ready.is_some_and(|ready| ready.status == "True"),
         terminating: pod.metadata.deletion_timestamp.is_some(),
     }
 }
@@ -90,13 +93,13 @@ mod tests {
         let found = read(json!({
             "metadata": {"name": "g", "namespace": "edge", "labels": {"app": "g"}},
             "spec": {"nodeName": "node-1", "containers": []},
-            "status": {"phase": "Running", "podIP": "10.42.1.5", "podIPs": [{"ip": "10.42.1.5"}, {"ip": "fd00::5"}]},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "podIP": "10.42.1.5", "podIPs": [{"ip": "10.42.1.5"}, {"ip": "fd00::5"}]},
         }));
-        assert!(found.running && !found.terminating);
+        assert!(found.running && found.ready && !found.terminating);
         assert_eq!(found.node.as_deref(), Some("node-1"));
         assert_eq!(found.addresses.len(), 2);
         let bare = read(json!({"metadata": {"name": "g"}, "status": {"phase": "Pending"}}));
-        assert!(!bare.running && bare.addresses.is_empty() && bare.node.is_none());
+        assert!(!bare.running && !bare.ready && bare.addresses.is_empty() && bare.node.is_none());
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl<'a> Allocator<'a> {
 
     /// Whether a node may get something new of a network.
     fn takes(&self, network: &Network<'_>, node: &str) -> bool {
-        self.unfit(network, node).is_none() && self.nodes.get(node).is_some_and(|fact| !fact.mute)
+        self.unfit(network, node).is_none() && self.nodes.get(node).is_some_and(|fact| fact.mute.is_none())
     }
 
     fn shares(&self, table: &Table<'a>) -> Shares {
@@ -244,11 +244,12 @@ impl<'a> Allocator<'a> {
                 presence.ready > 0 && self.nodes.get(node.as_str()).is_some_and(|node| node.unfit.is_none())
             });
             return Err(if ready {
-                let unserved = table.endpoints.nodes.keys().filter_map(|node| {
-                    let why = self.nodes.get(node.as_str())?.unserved.get(&network.fact.name)?;
+                let reasons = table.endpoints.nodes.keys().filter_map(|node| {
+                    let fact = self.nodes.get(node.as_str())?;
+                    let why = fact.unserved.get(&network.fact.name).or(fact.mute.as_ref())?;
                     Some(format!("{node}: {why}"))
                 });
-                Refusal::NoNodeForNetwork { network: network.fact.name.clone(), reasons: unserved.collect() }
+                Refusal::NoNodeForNetwork { network: network.fact.name.clone(), reasons: reasons.collect() }
             } else {
                 Refusal::NoReadyEndpoint(table.endpoints.nowhere)
             });

@@ -31,6 +31,8 @@ pub(crate) struct Caches {
     guards: Store<VipGuard>,
     addresses: Store<VipAddress>,
     heard: Arc<Mutex<Heard>>,
+    /// Cancelled once the Leases were listed.
+    listed: CancellationToken,
     changed: Arc<Notify>,
     pressing: Arc<Notify>,
 }
@@ -44,6 +46,7 @@ impl Caches {
         shutdown: &CancellationToken,
     ) -> Self {
         let (changed, pressing) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let listed = CancellationToken::new();
         let start = Start { client, agents, tasks, shutdown, changed: &changed, pressing: &pressing };
         Self {
             services: start.watch(),
@@ -54,7 +57,8 @@ impl Caches {
             gateways: start.watch(),
             guards: start.watch(),
             addresses: start.watch_for(gather::let_go),
-            heard: start.listen(),
+            heard: start.listen(listed.clone()),
+            listed,
             changed,
             pressing,
         }
@@ -70,6 +74,7 @@ impl Caches {
         self.gateways.wait_until_ready().await?;
         self.guards.wait_until_ready().await?;
         self.addresses.wait_until_ready().await?;
+        self.listed.cancelled().await;
         Ok(())
     }
 
@@ -116,7 +121,7 @@ struct Start<'a> {
 
 impl Start<'_> {
     /// Watches the agents' Leases. A renewal is not a change; what an agent says of other nodes is.
-    fn listen(&self) -> Arc<Mutex<Heard>> {
+    fn listen(&self, listed: CancellationToken) -> Arc<Mutex<Heard>> {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let (known, shutdown) = (heard.clone(), self.shutdown.clone());
         let (changed, pressing) = (self.changed.clone(), self.pressing.clone());
@@ -138,8 +143,15 @@ impl Start<'_> {
                             changed.notify_one();
                         }
                     }
-                    Some(Ok(watcher::Event::Delete(lease))) => heard.forget(&lease),
-                    Some(Ok(watcher::Event::Init | watcher::Event::InitDone)) => heard.restart(now),
+                    Some(Ok(watcher::Event::Delete(lease))) => {
+                        heard.forget(&lease);
+                        changed.notify_one();
+                    }
+                    Some(Ok(watcher::Event::Init)) => heard.restart(now),
+                    Some(Ok(watcher::Event::InitDone)) => {
+                        heard.restart(now);
+                        listed.cancel();
+                    }
                     Some(Err(error)) => tracing::warn!(%error, "the watch of Leases failed, trying again"),
                     None => return,
                 }

@@ -11,6 +11,7 @@ use kube::api::ObjectMeta;
 use litek8s_crds::{VipAddress, VipAddressSpec, VipService, names as labels};
 
 use super::board::{Place, Seat, Table, Why};
+use super::cidr;
 use super::claims::Claim;
 use super::decision::{Action, Note, NoteKind, Subject};
 use super::facts::{AddressFact, Facts, ServiceFact};
@@ -82,6 +83,8 @@ pub(crate) fn compare<'a>(
             .then(|| release::others(address)),
         });
     }
+    // What its own node has again goes at once, and comes in the same breath.
+    let gone: BTreeSet<&str> = gone.iter().copied().chain(freed(facts, &anew)).collect();
     changes.actions.sort_by_key(ToString::to_string);
     let mut creates = Vec::new();
     for (table, seat, place, claim) in wanted {
@@ -98,12 +101,13 @@ pub(crate) fn compare<'a>(
             replaces: claim.object.map(|object| object.uid.clone()),
             moved,
         };
-        if let Some(network) = claim.network
-            && !occupied(facts, &table.fact.key, &claim, &intent, gone)
-        {
-            let note = note(table, seat, place, &intent);
+        if let Some(network) = claim.network {
             let address = object(facts, table.fact, network, &claim, &intent);
-            creates.push(Action::Create { address: Box::new(address), note });
+            let there = facts.addresses.iter().filter(|address| !gone.contains(address.uid.as_str()));
+            if !occupied(there, &address) {
+                let note = note(table, seat, place, &intent);
+                creates.push(Action::Create { address: Box::new(address), note });
+            }
         }
         next.intents.insert(table.key(&claim), intent);
     }
@@ -136,23 +140,27 @@ fn difference(facts: &Facts, service: &ServiceFact, claim: &Claim<'_>, place: &P
         .then(|| "its Service or VipNetwork was made anew".to_owned())
 }
 
-/// Whether a VipAddress that must go first is in the way of a new one. Those that go before it is made are not.
-fn occupied(
-    facts: &Facts,
-    service: &VipService,
-    claim: &Claim<'_>,
-    intent: &Intent,
-    gone: &BTreeSet<&str>,
-) -> bool {
-    let name = names::address(&service.name, intent.index);
-    facts.addresses.iter().filter(|address| !gone.contains(address.uid.as_str())).any(|address| {
+/// Those of these VipAddresses on which nothing is left that anybody waits for.
+fn freed<'a>(facts: &'a Facts, anew: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
+    let free =
+        |address: &&AddressFact| anew.contains(address.uid.as_str()) && release::others(address).is_empty();
+    facts.addresses.iter().filter(free).map(|address| address.uid.as_str())
+}
+
+/// Whether one of those VipAddresses is in the way of a new one: it has its address, its name or, on the same node, its
+/// mark, table or priority.
+pub(crate) fn occupied<'a>(mut there: impl Iterator<Item = &'a AddressFact>, new: &VipAddress) -> bool {
+    let wanted = &new.spec;
+    let ip = cidr::network(&wanted.virtual_cidr).map(|net| net.addr());
+    there.any(|address| {
         let spec = &address.spec;
-        address.ip() == Some(claim.ip)
-            || (address.namespace == service.namespace && address.name == name)
-            || (spec.node == intent.node
-                && (spec.firewall_mark == intent.slot.mark
-                    || spec.route_table == intent.slot.table
-                    || spec.routing_priority == intent.slot.priority))
+        address.ip() == ip
+            || (Some(&address.namespace), Some(&address.name))
+                == (new.metadata.namespace.as_ref(), new.metadata.name.as_ref())
+            || (spec.node == wanted.node
+                && (spec.firewall_mark == wanted.firewall_mark
+                    || spec.route_table == wanted.route_table
+                    || spec.routing_priority == wanted.routing_priority))
     })
 }
 

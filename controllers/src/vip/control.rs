@@ -20,8 +20,6 @@ use crate::options::Settings;
 const QUIET: Duration = Duration::from_millis(20);
 /// How long a change waits at most.
 const MOST: Duration = Duration::from_millis(100);
-/// The first and the longest pause after something failed.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// Between two decisions when nothing happens at all.
 const RESYNC: Duration = Duration::from_secs(300);
 
@@ -36,22 +34,21 @@ pub(crate) async fn run(
     let caches = Caches::start(&client, &settings.agent_namespace, &tasks, &stop);
     let recorder = Recorder::start(client.clone(), &tasks, stop.clone());
     tasks.close();
-    let executor = Executor::new(client, recorder, settings.manager.clone(), metrics.clone());
-    let result = work(&caches, &executor, &shutdown).await;
+    let mut executor = Executor::new(client, recorder, settings.manager.clone(), metrics.clone());
+    let result = work(&caches, &mut executor, &shutdown).await;
     stop.cancel();
     tasks.wait().await;
     metrics.ended();
     result
 }
 
-async fn work(caches: &Caches, executor: &Executor, shutdown: &CancellationToken) -> anyhow::Result<()> {
+async fn work(caches: &Caches, executor: &mut Executor, shutdown: &CancellationToken) -> anyhow::Result<()> {
     tokio::select! {
         () = shutdown.cancelled() => return Ok(()),
         synced = caches.synced() => synced?,
     }
     tracing::info!("the VIP controller knows all objects and decides from now on");
     let mut memory = Memory::default();
-    let mut pause = PAUSE.0;
     loop {
         let now = Timestamp::now();
         let objects = caches.objects();
@@ -60,17 +57,11 @@ async fn work(caches: &Caches, executor: &Executor, shutdown: &CancellationToken
         executor.metrics.decided(&decision, started.elapsed());
         tracing::debug!("{decision}");
         memory.clone_from(&decision.memory);
-        let failed = tokio::select! {
+        let retry = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            failed = executor.execute(&decision, &objects, caches, now) => failed,
+            retry = executor.execute(&decision, &objects, caches, now) => retry,
         };
-        let mut wait = decision.wake.map_or(RESYNC, |wake| until(wake).min(RESYNC));
-        if failed > 0 {
-            wait = wait.min(pause);
-            pause = (pause * 2).min(PAUSE.1);
-        } else {
-            pause = PAUSE.0;
-        }
+        let wait = [decision.wake.map(until), retry].into_iter().flatten().fold(RESYNC, Duration::min);
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = tokio::time::sleep(wait) => {}

@@ -1,8 +1,8 @@
 //! Does what a decision says: deletions, then what is new, then statuses and Events. One that fails stops no other one,
-//! but nothing is made while something that had to go first may still be there.
+//! but for what is made in the place of something that may still be there. It is tried again after a pause of its own.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
@@ -11,12 +11,15 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use litek8s_crds::{VipAddress, VipConfig, VipEndpoint, VipGuard, VipNetwork, names};
+use litek8s_daemon::backoff::Backoff;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::caches::Caches;
+use super::changes::occupied;
 use super::decision::{self, Action, Decision, Note};
-use super::gather::{Objects, asks, load_balancer};
+use super::facts::AddressFact;
+use super::gather::{Objects, address, asks, load_balancer};
 use super::metrics::VipMetrics;
 use super::recorder::Recorder;
 use super::report::ServiceReport;
@@ -52,48 +55,70 @@ pub(crate) struct Executor {
     recorder: Recorder,
     pub(crate) manager: String,
     pub(crate) metrics: VipMetrics,
+    /// Actions and statuses that failed.
+    refused: Backoff,
+    untold: Backoff,
 }
 
 impl Executor {
     pub(crate) fn new(client: Client, recorder: Recorder, manager: String, metrics: VipMetrics) -> Self {
-        Self { client, recorder, manager, metrics }
+        Self { client, recorder, manager, metrics, refused: Backoff::default(), untold: Backoff::default() }
     }
 
-    /// Does everything; how much failed.
+    /// Does everything but what failed lately; how long it is until that is tried again, if there is any.
     pub(crate) async fn execute(
-        &self,
+        &mut self,
         decision: &Decision,
         objects: &Objects,
         caches: &Caches,
         now: Timestamp,
-    ) -> usize {
-        let mut failed = 0;
+    ) -> Option<Duration> {
+        let wanted: BTreeSet<String> = decision.actions.iter().map(ToString::to_string).collect();
+        self.refused.keep(|write| wanted.contains(write));
         // A pod is guarded before it loses its VIP.
         let deletions = |action: &&Action| {
             matches!(action, Action::Guard { .. } | Action::Delete { .. } | Action::Release { .. })
         };
         let (first, then): (Vec<&Action>, Vec<&Action>) = decision.actions.iter().partition(deletions);
-        for actions in [first, then] {
-            let makes = |action: &&Action| matches!(action, Action::Create { .. });
-            let (made, other): (Vec<&Action>, Vec<&Action>) = actions.into_iter().partition(makes);
-            let actions = if failed == 0 { [other, made].concat() } else { other };
-            // Boxed, so that the compiler sees the whole as `Send`.
-            let writes: Vec<BoxFuture<'_, Result<Written<'_>, ()>>> =
-                actions.into_iter().map(|action| self.act(action).boxed()).collect();
-            // In order, so that what happened to one Service is told together.
-            let written: Vec<Result<Written<'_>, ()>> =
-                stream::iter(writes).buffered(CONCURRENCY).collect().await;
-            failed += written.iter().filter(|result| result.is_err()).count();
-            let written: Vec<Written<'_>> = written.into_iter().flatten().collect();
-            self.note(written.iter().filter_map(Written::note), now);
-            if tokio::time::timeout(PATIENCE, shown(caches, &written)).await.is_err() {
-                tracing::warn!("the watch of VipAddresses is behind what was written");
+        let stay = self.act_on(first, caches, now).await;
+        let there: Vec<AddressFact> = objects
+            .addresses
+            .iter()
+            .filter(|address| address.uid().is_some_and(|uid| stay.contains(&uid)))
+            .map(|found| address(found, &self.manager))
+            .collect();
+        self.act_on(free(then, &there), caches, now).await;
+        self.statuses(decision, objects, now).await;
+        self.note(&decision.notes, now);
+        let waits = [&self.refused, &self.untold].map(|writes| writes.wait(Instant::now()));
+        waits.into_iter().flatten().min()
+    }
+
+    /// Does these together, and waits until the caches show it. The UIDs of what may still be there and should have gone.
+    async fn act_on(&mut self, actions: Vec<&Action>, caches: &Caches, now: Timestamp) -> BTreeSet<String> {
+        let started = Instant::now();
+        let (held, due): (Vec<&Action>, Vec<&Action>) =
+            actions.into_iter().partition(|action| self.refused.holds(&action.to_string(), started));
+        let this = &*self;
+        // Boxed, so that the compiler sees the whole as `Send`.
+        let writes: Vec<BoxFuture<'_, Result<Written<'_>, ()>>> =
+            due.iter().map(|action| this.act(action).boxed()).collect();
+        // In order, so that what happened to one Service is told together.
+        let done: Vec<Result<Written<'_>, ()>> = stream::iter(writes).buffered(CONCURRENCY).collect().await;
+        let mut stay: BTreeSet<String> = held.into_iter().filter_map(goes).map(str::to_owned).collect();
+        for (action, result) in due.iter().zip(&done) {
+            self.refused.note(&action.to_string(), result.is_ok(), Instant::now());
+            if result.is_err() {
+                stay.extend(goes(action).map(str::to_owned));
             }
         }
-        failed += self.statuses(decision, objects, now).await;
-        self.note(&decision.notes, now);
-        self.metrics.failed(failed);
-        failed
+        self.metrics.failed(done.iter().filter(|result| result.is_err()).count());
+        let written: Vec<Written<'_>> = done.into_iter().flatten().collect();
+        self.note(written.iter().filter_map(Written::note), now);
+        if tokio::time::timeout(PATIENCE, shown(caches, &written)).await.is_err() {
+            tracing::warn!("the watch of VipAddresses is behind what was written");
+        }
+        stay
     }
 
     /// Counts what happened and tells it as Events.
@@ -212,15 +237,16 @@ impl Executor {
     }
 
     /// Writes what the objects are to say and do not say yet; how much failed.
-    async fn statuses(&self, decision: &Decision, objects: &Objects, now: Timestamp) -> usize {
-        let mut writes: Vec<BoxFuture<'_, bool>> = Vec::new();
+    async fn statuses(&mut self, decision: &Decision, objects: &Objects, now: Timestamp) {
+        let this = &*self;
+        let mut writes: Vec<(String, BoxFuture<'_, Result<(), kube::Error>>)> = Vec::new();
         let config = objects.configs.iter().find(|config| config.name_any() == names::CONFIG_NAME);
         if let (Some(config), Some(report)) = (config, &decision.config) {
             let before = config.status.clone().unwrap_or_default();
             let wanted = status::config(report, &before, now);
             if wanted != before {
-                let api: Api<VipConfig> = Api::all(self.client.clone());
-                writes.push(self.tell(api, config.name_any(), json!({}), json!(wanted)).boxed());
+                let api: Api<VipConfig> = Api::all(this.client.clone());
+                writes.push(this.status(api, config.name_any(), json!({}), json!(wanted)));
             }
         }
         for report in &decision.networks {
@@ -228,8 +254,8 @@ impl Executor {
             let before = network.and_then(|network| network.status.clone()).unwrap_or_default();
             let wanted = status::network(report, &before, now);
             if wanted != before {
-                let api: Api<VipNetwork> = Api::all(self.client.clone());
-                writes.push(self.tell(api, report.name.clone(), json!({}), json!(wanted)).boxed());
+                let api: Api<VipNetwork> = Api::all(this.client.clone());
+                writes.push(this.status(api, report.name.clone(), json!({}), json!(wanted)));
             }
         }
         let reports: BTreeMap<&str, &ServiceReport> =
@@ -238,25 +264,43 @@ impl Executor {
             let report = service.metadata.uid.as_deref().and_then(|uid| reports.get(uid).copied());
             if let Some(status) = service_status(report, service, now) {
                 let namespace = service.namespace().unwrap_or_default();
-                let api: Api<Service> = Api::namespaced(self.client.clone(), &namespace);
+                let api: Api<Service> = Api::namespaced(this.client.clone(), &namespace);
                 let metadata = json!({ "namespace": namespace, "uid": service.uid() });
-                writes.push(self.tell(api, service.name_any(), metadata, status).boxed());
+                writes.push(this.status(api, service.name_any(), metadata, status));
             }
         }
-        let told: Vec<bool> = stream::iter(writes).buffer_unordered(CONCURRENCY).collect().await;
-        told.iter().filter(|told| !**told).count()
+        let wanted: BTreeSet<String> = writes.iter().map(|(what, _)| what.clone()).collect();
+        let started = Instant::now();
+        let due = writes.into_iter().filter(|(what, _)| !this.untold.holds(what, started));
+        let told = due.map(|(what, write)| async { (what, write.await) }.boxed());
+        let told: Vec<BoxFuture<'_, (String, Result<(), kube::Error>)>> = told.collect();
+        let told: Vec<(String, Result<(), kube::Error>)> =
+            stream::iter(told).buffer_unordered(CONCURRENCY).collect().await;
+        self.untold.keep(|what| wanted.contains(what));
+        for (what, result) in &told {
+            self.untold.note(what, result.is_ok(), Instant::now());
+            if let Err(error) = result {
+                tracing::warn!(error = brief(error), "{what} was not written");
+            }
+        }
+        self.metrics.failed(told.iter().filter(|(_, result)| result.is_err()).count());
     }
 
-    /// Writes a status; whether that went well.
-    async fn tell<K>(&self, api: Api<K>, name: String, metadata: Value, status: Value) -> bool
+    /// A status that is to be written, and what it is.
+    fn status<'a, K>(
+        &'a self,
+        api: Api<K>,
+        name: String,
+        metadata: Value,
+        status: Value,
+    ) -> (String, BoxFuture<'a, Result<(), kube::Error>>)
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + 'static,
     {
-        let result = self.apply(&api, &name, metadata, status).await;
-        if let Err(error) = &result {
-            tracing::warn!(error = brief(error), "the status of {} {name} was not written", K::kind(&()));
-        }
-        result.is_ok()
+        let namespace = metadata["namespace"].as_str().map(|namespace| format!("{namespace}/"));
+        let what = format!("the status of {} {}{name}", K::kind(&()), namespace.unwrap_or_default());
+        let write = async move { self.apply(&api, &name, metadata, status).await };
+        (what, write.boxed())
     }
 
     /// Server-side apply of a status.
@@ -295,6 +339,23 @@ fn service_status(report: Option<&ServiceReport>, service: &Service, now: Timest
     status::service(report?, service, load_balancer(service), now)
 }
 
+/// The UID of what an action lets go.
+fn goes(action: &Action) -> Option<&str> {
+    match action {
+        Action::Delete { uid, .. } | Action::Release { uid, .. } => Some(uid),
+        Action::Create { .. } | Action::Guard { .. } | Action::Map { .. } => None,
+    }
+}
+
+/// Those actions that need nothing of what is still there.
+fn free<'a>(mut actions: Vec<&'a Action>, there: &[AddressFact]) -> Vec<&'a Action> {
+    actions.retain(|action| match action {
+        Action::Create { address, .. } => !occupied(there.iter(), address),
+        Action::Delete { .. } | Action::Release { .. } | Action::Guard { .. } | Action::Map { .. } => true,
+    });
+    actions
+}
+
 /// An error of the API in its own words, without the whole answer.
 pub(crate) fn brief(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error { status.message.clone() } else { error.to_string() }
@@ -323,5 +384,34 @@ async fn shown(caches: &Caches, written: &[Written<'_>]) {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decide::decide;
+    use super::super::fixture::{address, facts, service};
+    use super::super::memory::Memory;
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_deleted_holds_back_only_what_needs_its_place() {
+        let mut facts = facts();
+        facts.services = vec![service("web", &["203.0.113.10", "203.0.113.11"], &[("a", 1), ("b", 1)])];
+        let decision = decide(&facts, &Memory::default());
+        let all: Vec<&Action> = decision.actions.iter().collect();
+        let made = |there: &[AddressFact]| -> Vec<String> {
+            let made = free(all.clone(), there).into_iter().map(ToString::to_string);
+            made.map(|text| text.split(" mark").next().unwrap_or_default().to_owned()).collect()
+        };
+        let both = [
+            "create default/web-1 on a: 203.0.113.10/24".to_owned(),
+            "create default/web-2 on b: 203.0.113.11/24".to_owned(),
+        ];
+        assert_eq!(made(&[]), both);
+        assert_eq!(made(&[address("other", 9, "203.0.113.10", "c")]), both[1..], "its address");
+        assert_eq!(made(&[address("web", 1, "203.0.113.99", "c")]), both[1..], "its name");
+        assert_eq!(made(&[address("other", 1, "203.0.113.99", "a")]), both[1..], "its mark on the node");
+        assert_eq!(made(&[address("other", 9, "203.0.113.11", "c")]), both[..1]);
     }
 }

@@ -70,8 +70,9 @@ pub struct NodeFact {
     pub dead: Option<String>,
     /// Whether it is dead by its silence alone: without another place its VIPs stay.
     pub silent: bool,
-    /// Whether its agent is silent while its VIPs may answer: it keeps what it has and takes nothing new.
-    pub mute: bool,
+    /// Why it takes nothing new and keeps what it has: its agent is silent while its VIPs may answer, or it has none while
+    /// other nodes do.
+    pub mute: Option<String>,
     /// The VipNetworks that its agent says it cannot serve, and why.
     pub unserved: BTreeMap<String, String>,
     /// Its own addresses, which are never VIPs.

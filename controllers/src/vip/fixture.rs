@@ -142,8 +142,9 @@ pub(crate) fn execute(facts: &mut Facts, actions: &[Action]) {
     for action in actions {
         match action {
             // Its node lets go at once.
-            Action::Delete { uid, .. } => {
-                facts.addresses.retain(|address| address.uid != *uid || address.held());
+            Action::Delete { uid, finalizers, .. } => {
+                let waits = finalizers.as_ref().is_none_or(|left| !left.is_empty());
+                facts.addresses.retain(|address| address.uid != *uid || address.held() && waits);
                 for address in facts.addresses.iter_mut().filter(|address| address.uid == *uid) {
                     (address.deleting, address.released) = (true, true);
                 }

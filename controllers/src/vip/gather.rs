@@ -171,6 +171,11 @@ fn node(node: &Node, lives: &BTreeMap<String, Life>, leases: &[LeaseFact]) -> No
     } else {
         None
     };
+    let mute = match lease {
+        None if !leases.is_empty() => Some("no agent runs there"),
+        Some(_) if life == Some(&Life::Mute) => Some("its agent is silent"),
+        Some(_) | None => None,
+    };
     let addresses = status.and_then(|status| status.addresses.as_ref());
     NodeFact {
         name: node.name_any(),
@@ -178,7 +183,7 @@ fn node(node: &Node, lives: &BTreeMap<String, Life>, leases: &[LeaseFact]) -> No
         unfit: unfit.map(str::to_owned),
         dead: dead.map(str::to_owned),
         silent: life == Some(&Life::Dead),
-        mute: life == Some(&Life::Mute),
+        mute: mute.map(str::to_owned),
         unserved: lease.map(|lease| lease.unserved.clone()).unwrap_or_default(),
         addresses: addresses
             .into_iter()
@@ -231,7 +236,7 @@ fn endpoint(endpoint: &Endpoint) -> Option<EndpointFact> {
     })
 }
 
-fn address(address: &VipAddress, manager: &str) -> AddressFact {
+pub(crate) fn address(address: &VipAddress, manager: &str) -> AddressFact {
     let status = address.status.as_ref();
     let owners: BTreeSet<String> = address.owner_references().iter().map(|owner| owner.uid.clone()).collect();
     AddressFact {

@@ -104,7 +104,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Takes a Lease in. Whether what an agent says of nodes changed.
+    /// Takes a Lease in. Whether it is another agent's, or what one says of nodes changed.
     pub(crate) fn hear(&mut self, lease: &Lease, now: Timestamp) -> bool {
         let Some(fact) = LeaseFact::read(lease, now) else { return false };
         let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
@@ -122,9 +122,8 @@ impl Heard {
                 changed
             }
             None => {
-                let changed = !fact.unserved.is_empty();
                 self.leases.insert(fact.node.clone(), (renewed, fact));
-                changed
+                true
             }
         }
     }
@@ -204,7 +203,7 @@ mod tests {
     fn after_an_outage_everybody_has_time_to_be_heard_again() {
         let mut heard = Heard::default();
         for node in ["a", "b", "c"] {
-            assert!(!heard.hear(&object(node, 1, ""), at(100)));
+            assert!(heard.hear(&object(node, 1, ""), at(100)), "a node that may take VIPs from now on");
         }
         assert!(!heard.hear(&object("a", 3, ""), at(102)), "a renewal alone is no news");
         // The API was away for a minute; a is the first to get through.
@@ -219,7 +218,7 @@ mod tests {
     fn a_network_that_a_node_cannot_serve_is_news() {
         let mut heard = Heard::default();
         let mut lease = object("a", 1, "");
-        assert!(!heard.hear(&lease, at(100)));
+        heard.hear(&lease, at(100));
         let text = r#"{"public":{"reason":"NoCarrier","message":"interface eth1 has no carrier"}}"#;
         let annotations = lease.metadata.annotations.as_mut().unwrap();
         annotations.insert(names::ANNOTATION_NETWORKS.to_owned(), text.to_owned());

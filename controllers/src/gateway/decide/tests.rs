@@ -31,6 +31,7 @@ fn pod(name: &str, address: &str) -> PodFact {
         node: Some("node-1".into()),
         addresses: vec![address.parse().unwrap()],
         running: true,
+        ready: true,
         terminating: false,
     }
 }
@@ -132,6 +133,17 @@ fn a_pod_that_goes_leads_there_only_while_no_other_does() {
     leaving.terminating = true;
     assert_eq!(addresses(&settle(&mut facts(vec![leaving.clone()]))), ["10.42.0.5"]);
     assert_eq!(addresses(&settle(&mut facts(vec![leaving, pod("b", "10.42.0.6")]))), ["10.42.0.6"]);
+}
+
+#[test]
+fn a_pod_that_is_not_ready_leads_there_only_while_no_better_one_does() {
+    let mut idle = pod("a", "10.42.0.5");
+    idle.ready = false;
+    assert_eq!(addresses(&settle(&mut facts(vec![idle.clone()]))), ["10.42.0.5"]);
+    assert_eq!(addresses(&settle(&mut facts(vec![idle.clone(), pod("b", "10.42.0.6")]))), ["10.42.0.6"]);
+    let mut leaving = pod("b", "10.42.0.6");
+    leaving.terminating = true;
+    assert_eq!(addresses(&settle(&mut facts(vec![idle, leaving]))), ["10.42.0.6"]);
 }
 
 #[test]

@@ -357,14 +357,16 @@ fn a_dead_node_is_not_waited_for() {
 #[test]
 fn a_node_whose_agent_is_silent_keeps_what_it_has_and_gets_nothing_new() {
     let mut facts = web(&[10, 11, 12], &[("a", 1), ("b", 1)], &[(10, 1, "a")], 127);
-    facts.nodes[0].mute = true;
+    facts.nodes[0].mute = Some("its agent is silent".into());
     let mut memory = Memory::default();
     settle(&mut facts, &mut memory);
     assert_eq!(placements(&facts), "a: .10#1; b: .11#2 .12#3");
     facts.services[0].endpoints.retain(|endpoint| endpoint.node.as_deref() == Some("a"));
     facts.services[0].requested.push("203.0.113.13".into());
-    settle(&mut facts, &mut memory);
+    let decision = settle(&mut facts, &mut memory);
     assert!(!placements(&facts).contains(".13"), "{}", placements(&facts));
+    let why = &decision.services[0].addresses[3].explanation;
+    assert!(why.contains("(a: its agent is silent)"), "{why}");
 }
 
 #[test]

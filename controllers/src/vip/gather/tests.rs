@@ -136,3 +136,20 @@ fn only_ip_addresses_of_a_node_are_its_addresses() {
     let addresses: Vec<String> = facts.nodes[0].addresses.iter().map(ToString::to_string).collect();
     assert_eq!(addresses, ["192.0.2.1", "203.0.113.77"]);
 }
+
+#[test]
+fn where_agents_run_a_node_without_one_takes_nothing_new() {
+    let nodes = ["a", "b"].map(|name| read::<Node>(json!({ "metadata": { "name": name } })).remove(0));
+    let mut objects = Objects { nodes: nodes.to_vec(), ..Objects::default() };
+    let mute = |objects: &Objects| -> Vec<Option<String>> {
+        gathered(objects).nodes.into_iter().map(|node| node.mute).collect()
+    };
+    assert_eq!(mute(&objects), [None, None], "no agent has a Lease");
+    objects.leases.push(LeaseFact {
+        node: "a".into(),
+        heard: at(0),
+        unreachable: BTreeSet::new(),
+        unserved: BTreeMap::new(),
+    });
+    assert_eq!(mute(&objects), [None, Some("no agent runs there".into())]);
+}
