@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use litek8s_crds::{
@@ -35,6 +36,8 @@ pub(crate) struct Index {
     leaving: BTreeMap<String, VipAddress>,
     networks: Option<BTreeMap<String, VipNetworkSpec>>,
     config: Option<Option<VipConfigSpec>>,
+    /// The mask and the cluster's networks that an earlier agent knew, in force while there is no VipConfig.
+    before: (u32, Vec<IpNet>),
     nodes: Option<BTreeMap<String, BTreeSet<IpAddr>>>,
     gateways: Option<BTreeMap<String, VipGateway>>,
     routes: Option<BTreeMap<String, VipRoute>>,
@@ -48,6 +51,11 @@ pub(crate) struct Index {
 impl Index {
     pub(crate) fn new(node: &str, own: &[IpAddr]) -> Self {
         Self { node: node.to_owned(), own: own.to_vec(), ..Self::default() }
+    }
+
+    /// Takes from the last known state what stays in force without its object.
+    pub(crate) fn remember(&mut self, last: &Facts) {
+        self.before = (last.mask, last.cluster_networks.clone());
     }
 
     /// Whether every kind was listed once. Before that, what is missing may only be unseen.
@@ -217,7 +225,8 @@ impl Index {
 
     /// What the objects say, and the VipAddresses that cannot be used.
     pub(crate) fn facts(&self) -> (Facts, BTreeMap<String, Unusable>) {
-        let mut facts = Facts::default();
+        let (mask, cluster_networks) = self.before.clone();
+        let mut facts = Facts { mask, cluster_networks, ..Facts::default() };
         let mut unusable = BTreeMap::new();
         if let Some(Some(config)) = &self.config {
             facts.mask = u32::try_from(config.firewall_mark_mask).unwrap_or_default();

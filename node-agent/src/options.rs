@@ -35,7 +35,7 @@ pub struct Options {
     #[arg(long, value_name = "DIR", default_value = "/var/lib/litek8s/agent")]
     pub state_dir: PathBuf,
     /// Serve /healthz, /readyz and /metrics on this address, by plain HTTP to whoever reaches it
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = litek8s_daemon::serve::address)]
     pub listen: Option<SocketAddr>,
     /// Remove everything the agent has put into the kernel, and end; with --listen stay, and be ready when it is removed
     #[arg(long)]

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use litek8s_crds::{VipAddress, VipConfig, VipGateway, VipGuard, VipNetwork, VipRoute};
+use litek8s_daemon::backoff::Backoff;
 use litek8s_daemon::serve::Readiness;
 use litek8s_kernel::{Kernel, Monitor, Notice};
 use litek8s_plan::{Facts, Mac, NextHop, Tunnel, parting};
@@ -41,13 +42,16 @@ const ASLEEP: Duration = Duration::from_secs(40);
 /// How often the WireGuard interfaces that lead to gateway pods are looked at: the kernel does not report what their owner
 /// changes.
 const LOOK_AT_TUNNELS: Duration = Duration::from_secs(1);
-/// How long more changes of objects are waited for: a VipAddress that is made anew is deleted first.
+/// How long more changes of objects are waited for.
 const SETTLE_OBJECTS: Duration = Duration::from_millis(60);
 /// The same for a VipAddress that comes, or that another node waits for: then nobody answers for the VIP meanwhile.
 const SETTLE_MOVES: Duration = Duration::from_millis(5);
 /// How long more changes of the kernel are waited for; doubled while somebody keeps undoing ours.
 const SETTLE_KERNEL: Duration = Duration::from_millis(20);
 const SETTLE_KERNEL_MOST: Duration = Duration::from_secs(5);
+/// How long a VIP outlives its VipAddress when nobody waits for its end: one that is made anew is deleted first, and its
+/// connections go on.
+const LINGER: Duration = Duration::from_secs(1);
 /// How long after a failed pass the next one comes; doubled up to the full pass.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -129,6 +133,8 @@ pub(crate) struct Memory {
     told: BTreeSet<(String, String)>,
     /// Status patches under way.
     sent: BTreeMap<String, (Value, Instant)>,
+    /// VIPs whose status the API refused or did not take.
+    unpatched: Backoff,
     /// Rules of others with our bits, as last logged.
     conflicts: Vec<litek8s_plan::ForeignRule>,
     /// Whether nobody could be reached, and the VipAddresses were not listed since.
@@ -137,6 +143,10 @@ pub(crate) struct Memory {
     looked: Option<Instant>,
     /// Whether this process did not run for a while, and the VipAddresses were not listed since.
     asleep: bool,
+    /// Whether the API was away, and the VipAddresses were not listed since: others may have held them meanwhile.
+    outage: bool,
+    /// VipAddresses that were deleted without anybody waiting for it, and until when they count all the same.
+    lingering: BTreeMap<String, (VipAddress, Instant)>,
     /// Whether anybody answered while the API had not said anything yet.
     company: bool,
     /// Whether connections were looked through that an agent before this one may have failed to forget.
@@ -246,6 +256,12 @@ impl Owner {
                 };
                 if matches!(&*change, Change::Reset(_)) {
                     (self.memory.cut_off, self.memory.asleep) = (false, false);
+                    if std::mem::take(&mut self.memory.outage) {
+                        self.memory.announced.clear();
+                    }
+                }
+                if self.lingers(&change) {
+                    return LINGER;
                 }
                 self.index.address(*change);
                 if moves {
@@ -273,13 +289,45 @@ impl Owner {
                 return SETTLE_MOVES;
             }
             Event::Company(there) => self.memory.company = there,
-            Event::Reconnected => self.memory.announced.clear(),
+            Event::Reconnected => self.memory.outage = true,
             Event::Unpatched(vip) => {
                 self.memory.sent.remove(&vip);
-                return RETRY;
+                let now = Instant::now();
+                self.memory.unpatched.note(&vip, false, now.into_std());
+                return self.memory.unpatched.wait(now.into_std()).unwrap_or(RETRY);
             }
         }
         SETTLE_OBJECTS
+    }
+
+    /// Whether a change is an end that may be followed by a new beginning. A beginning ends what lingers in its place.
+    fn lingers(&mut self, change: &Change<VipAddress>) -> bool {
+        match change {
+            Change::Reset(_) => self.memory.lingering.clear(),
+            Change::Apply(new) => {
+                let cidr = &new.spec.virtual_cidr;
+                let replaced =
+                    |_: &String, (old, _): &mut (VipAddress, Instant)| old.spec.virtual_cidr == *cidr;
+                let over: Vec<_> = self.memory.lingering.extract_if(.., replaced).collect();
+                over.into_iter().for_each(|(_, (old, _))| self.index.address(Change::Delete(old)));
+            }
+            Change::Delete(address) => {
+                let key = vips::key_of(address);
+                if self.index.knows(&key) {
+                    self.memory.lingering.insert(key, (address.clone(), Instant::now() + LINGER));
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Lets go what lingered for long enough, and says how long it is until more is to go.
+    fn let_go(&mut self, now: Instant) -> Option<Duration> {
+        let due = |_: &String, (_, until): &mut (VipAddress, Instant)| *until <= now;
+        let over: Vec<_> = self.memory.lingering.extract_if(.., due).collect();
+        over.into_iter().for_each(|(_, (address, _))| self.index.address(Change::Delete(address)));
+        self.memory.lingering.values().map(|(_, until)| *until - now).min()
     }
 
     fn settle_kernel(&self, notice: Notice) -> Duration {
@@ -302,6 +350,7 @@ impl Owner {
     /// One pass; when to make another, after a failure or because of who has an address.
     async fn pass_and_retry(&mut self, cause: Cause) -> Option<Duration> {
         let started = std::time::Instant::now();
+        let more = self.let_go(Instant::now());
         let result = self.pass(cause).await;
         self.metrics.passes.inc();
         self.metrics.seconds.observe(started.elapsed().as_secs_f64());
@@ -309,7 +358,8 @@ impl Owner {
             Ok(()) => {
                 self.memory.failed = 0;
                 let now = Instant::now();
-                self.memory.contests.next(now).map(|at| at - now)
+                let contest = self.memory.contests.next(now).map(|at| at - now);
+                more.into_iter().chain(contest).min()
             }
             Err(error) => {
                 self.metrics.failures.inc();

@@ -63,7 +63,12 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let monitor = kernel.monitor()?;
     let prober = Arc::new(Prober::open(&Netns::current()?)?);
     let mut state = State::new(&options.state_dir);
-    let last = state.load();
+    let known = state.load();
+    let mut index = Index::new(&identity.name, &identity.addresses);
+    if let Some(known) = &known {
+        index.remember(&known.facts);
+    }
+    let last = known.filter(|known| !known.rebooted).map(|known| known.facts);
     let (events, heard) = mpsc::channel(EVENTS);
     let (said, mut outgoing) = mpsc::channel(OUTGOING);
     let synced = shutdown.child_token();
@@ -82,7 +87,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let anew = Arc::new(Notify::new());
     let owner = Owner {
         kernel,
-        index: Index::new(&identity.name, &identity.addresses),
+        index,
         state,
         ledger: Ledger::open(&options.state_dir),
         metrics: metrics.clone(),

@@ -9,32 +9,54 @@ use serde::{Deserialize, Serialize};
 const FILE: &str = "last-known.json";
 /// Of the format: a file of another version is passed over.
 const VERSION: u32 = 1;
+/// Another one after every start of the machine.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
     version: u32,
+    /// The kernel's number of the boot it was written in; a file of an older agent has none.
+    #[serde(default)]
+    boot: String,
     facts: Facts,
+}
+
+/// What an earlier run knew.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Known {
+    pub(crate) facts: Facts,
+    /// Whether the machine was started anew since: then nothing of it is in the kernel, and others may have its VIPs.
+    pub(crate) rebooted: bool,
 }
 
 /// The file, and what was written to it last.
 #[derive(Debug)]
 pub(crate) struct State {
     path: PathBuf,
+    boot: String,
     written: Option<Facts>,
 }
 
 impl State {
     pub(crate) fn new(directory: &Path) -> Self {
-        Self { path: directory.join(FILE), written: None }
+        let boot = std::fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned();
+        Self::of_boot(directory, boot)
+    }
+
+    fn of_boot(directory: &Path, boot: String) -> Self {
+        Self { path: directory.join(FILE), boot, written: None }
     }
 
     /// What an earlier run knew. A file that cannot be used is as none: then nothing is touched until the API answers.
-    pub(crate) fn load(&mut self) -> Option<Facts> {
+    pub(crate) fn load(&mut self) -> Option<Known> {
         let text = files::read_if_exists(&self.path).ok().flatten()?;
         match serde_json::from_str::<Stored>(&text) {
             Ok(stored) if stored.version == VERSION => {
-                self.written = Some(stored.facts.clone());
-                Some(stored.facts)
+                let rebooted = stored.boot.is_empty() || stored.boot != self.boot;
+                if !rebooted {
+                    self.written = Some(stored.facts.clone());
+                }
+                Some(Known { facts: stored.facts, rebooted })
             }
             Ok(_) | Err(_) => {
                 tracing::warn!(path = %self.path.display(), "the last known state cannot be used");
@@ -66,7 +88,8 @@ impl State {
         if let Some(directory) = self.path.parent() {
             files::private_directory(directory)?;
         }
-        let text = serde_json::to_vec(&Stored { version: VERSION, facts: facts.clone() })?;
+        let text =
+            serde_json::to_vec(&Stored { version: VERSION, boot: self.boot.clone(), facts: facts.clone() })?;
         Ok(files::write_private(&self.path, &text)?)
     }
 
@@ -89,7 +112,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let facts = Facts { mask: 0x7f, node_addresses: vec![[192, 0, 2, 1].into()], ..Facts::default() };
         State::new(directory.path()).save(&facts);
-        assert_eq!(State::new(directory.path()).load(), Some(facts));
+        let known = |rebooted| Some(Known { facts: facts.clone(), rebooted });
+        assert_eq!(State::new(directory.path()).load(), known(false));
+        let mut other = State::of_boot(directory.path(), "another".into());
+        assert_eq!(other.load(), known(true));
+        other.save(&facts);
+        assert_eq!(State::of_boot(directory.path(), "another".into()).load(), known(false));
         std::fs::write(directory.path().join(FILE), "{").unwrap();
         assert_eq!(State::new(directory.path()).load(), None);
         let mut state = State::new(directory.path());

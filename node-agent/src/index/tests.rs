@@ -115,6 +115,17 @@ fn a_configuration_that_is_refused_or_deleted_leaves_the_last_one_in_force() {
 }
 
 #[test]
+fn without_a_configuration_the_one_that_an_earlier_agent_knew_is_in_force() {
+    let mut index = Index::new("n1", &[]);
+    index.remember(&synced().facts().0);
+    index.config(Change::Reset(Vec::new()));
+    let facts = index.facts().0;
+    assert_eq!((facts.mask, facts.cluster_networks.len()), (0x7f, 2));
+    index.config(Change::Apply(config(0xff)));
+    assert_eq!(index.facts().0.mask, 0xff);
+}
+
+#[test]
 fn a_vip_that_moves_to_another_node_or_is_being_deleted_is_gone() {
     let mut index = synced();
     index.address(Change::Apply(address("web-1", "n2")));

@@ -37,7 +37,7 @@ impl Owner {
             self.ledger.sort_out(&mut observed);
             facts.see(&observed);
             facts.in_company = self.in_company();
-            if self.memory.asleep || !self.index.synced() && !facts.in_company {
+            if self.memory.asleep || !self.index.synced() {
                 let there = |vip: &Vip| observed.addresses.keys().any(|key| key.address == vip.virtual_cidr);
                 let (there, ended): (Vec<Vip>, Vec<Vip>) = facts.vips.drain(..).partition(there);
                 facts.vips = there;
@@ -226,7 +226,9 @@ impl Owner {
             .collect();
         let mut again: BTreeMap<&str, Vec<IpAddr>> = BTreeMap::new();
         let mut announced = BTreeMap::new();
-        for vip in &facts.vips {
+        // Until the API has said everything others may have them, and what is not there is not brought back.
+        let vips = if self.index.synced() { facts.vips.as_slice() } else { &[] };
+        for vip in vips {
             let up = observed.interfaces.get(&vip.interface).is_some_and(|interface| interface.up);
             if !plan.accepts(&vip.name) || !up {
                 continue;

@@ -10,7 +10,7 @@ use litek8s_plan::{Mac, Plan, mac_text};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::Owner;
+use super::{Memory, Owner};
 use crate::session::{Note, Outgoing, StatusPatch};
 use crate::standing::Standing;
 use crate::vips::Unusable;
@@ -49,13 +49,8 @@ impl Owner {
             }
             let mac =
                 self.memory.macs.get(&address.spec.interface).filter(|_| standing.unprogrammed.is_none());
-            if let Some(patch) = patch(vip, address, &standing, mac.copied()) {
-                let under_way = self.memory.sent.get(vip).is_some_and(|(body, _)| *body == patch.body);
-                if !under_way {
-                    self.memory.sent.insert(vip.clone(), (patch.body.clone(), now));
-                    outgoing.push(Outgoing::Status(patch));
-                }
-            }
+            let patch = patch(vip, address, &standing, mac.copied());
+            outgoing.extend(self.memory.due(vip, patch, now).map(Outgoing::Status));
         }
         // The pass succeeded without them, so everything of theirs is off the node.
         let leaving = self.index.leaving();
@@ -67,13 +62,12 @@ impl Owner {
                 )),
                 ..Standing::default()
             };
-            if let Some(patch) = patch(vip, address, &standing, None)
-                && self.memory.sent.get(vip).is_none_or(|(body, _)| *body != patch.body)
-            {
-                self.memory.sent.insert(vip.clone(), (patch.body.clone(), now));
-                outgoing.push(Outgoing::Status(patch));
-            }
+            let patch = patch(vip, address, &standing, None);
+            outgoing.extend(self.memory.due(vip, patch, now).map(Outgoing::Status));
         }
+        let known: BTreeSet<&String> =
+            self.index.addresses().chain(self.index.leaving()).map(|(vip, _)| vip).collect();
+        self.memory.unpatched.keep(|vip| known.contains(&vip.to_owned()));
         self.memory.told = told;
         self.metrics.troubled(problems);
         for message in outgoing {
@@ -85,6 +79,22 @@ impl Owner {
                 }
             }
         }
+    }
+}
+
+impl Memory {
+    /// The patch that is to be sent now: not one that is under way, and one that failed only after a pause.
+    fn due(&mut self, vip: &str, patch: Option<StatusPatch>, now: Instant) -> Option<StatusPatch> {
+        let Some(patch) = patch else {
+            self.unpatched.note(vip, true, now.into_std());
+            return None;
+        };
+        let under_way = self.sent.get(vip).is_some_and(|(body, _)| *body == patch.body);
+        if under_way || self.unpatched.holds(vip, now.into_std()) {
+            return None;
+        }
+        self.sent.insert(vip.to_owned(), (patch.body.clone(), now));
+        Some(patch)
     }
 }
 
@@ -119,5 +129,30 @@ fn note(address: &VipAddress, reason: &str, message: &str) -> Note {
         service: spec.service.name.clone(),
         reason: format!("Vip{reason}"),
         message: format!("{} on {}: {message}", spec.virtual_cidr, spec.node),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_that_is_refused_is_tried_again_after_a_pause() {
+        let patch = |body: i64| StatusPatch {
+            vip: "default/web-1".into(),
+            namespace: "default".into(),
+            name: "web-1".into(),
+            body: json!(body),
+        };
+        let (mut memory, now) = (Memory::default(), Instant::now());
+        let vip = "default/web-1";
+        assert!(memory.due(vip, Some(patch(1)), now).is_some());
+        assert!(memory.due(vip, Some(patch(1)), now).is_none(), "it is under way");
+        // As the owner hears that it did not get through.
+        memory.sent.remove(vip);
+        memory.unpatched.note(vip, false, now.into_std());
+        assert!(memory.due(vip, Some(patch(2)), now).is_none());
+        assert!(memory.due("default/web-2", Some(patch(2)), now).is_some(), "others go on");
+        assert!(memory.due(vip, Some(patch(2)), now + Duration::from_millis(500)).is_some());
     }
 }

@@ -30,10 +30,10 @@ const HEARTBEAT: SignedDuration = SignedDuration::from_secs(60);
 /// A request that takes longer has failed: the Lease must not wait for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An outage after which the VIPs are announced again: others may have held them meanwhile.
+/// An outage after which the VIPs are listed and announced again: others may have held them meanwhile.
 const OUTAGE: Duration = Duration::from_secs(3);
 
-/// Keeps both up to date for ever, and tells the owner when an outage is over.
+/// Keeps both up to date, and tells the owner when an outage is over. Ends then: everything is to be listed anew.
 pub(super) async fn keep(
     client: Client,
     identity: Identity,
@@ -58,7 +58,9 @@ pub(super) async fn keep(
                 let outage = since.elapsed();
                 tracing::info!(?outage, "the Node is reached again");
                 failing = None;
-                if outage > OUTAGE && events.send(Event::Reconnected).await.is_err() {
+                if outage > OUTAGE {
+                    // Without an owner there is nobody to tell.
+                    let _ = events.send(Event::Reconnected).await;
                     return;
                 }
             }
