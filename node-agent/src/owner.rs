@@ -46,6 +46,8 @@ const LOOK_AT_TUNNELS: Duration = Duration::from_secs(1);
 const SETTLE_OBJECTS: Duration = Duration::from_millis(60);
 /// The same for a VipAddress that comes, or that another node waits for: then nobody answers for the VIP meanwhile.
 const SETTLE_MOVES: Duration = Duration::from_millis(5);
+/// How long a VipAddress may take until it is there again when it is made anew.
+const ANEW: Duration = Duration::from_millis(500);
 /// How long more changes of the kernel are waited for; doubled while somebody keeps undoing ours.
 const SETTLE_KERNEL: Duration = Duration::from_millis(20);
 const SETTLE_KERNEL_MOST: Duration = Duration::from_secs(5);
@@ -151,6 +153,8 @@ pub(crate) struct Memory {
     company: bool,
     /// Whether connections were looked through that an agent before this one may have failed to forget.
     rechecked: bool,
+    /// VipAddresses that went though nobody waits for this node to let go, and until when each is expected anew.
+    anew: BTreeMap<String, Instant>,
     /// Whether the last pass left the node as it should be.
     settled: bool,
     /// Passes in a row that undid what somebody else did.
@@ -182,7 +186,7 @@ impl Owner {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return self.part().await,
-                () = tokio::time::sleep_until(due.unwrap_or_else(now)), if due.is_some() => {
+                () = tokio::time::sleep_until(self.not_before(due.unwrap_or_else(now))), if due.is_some() => {
                     due = self.pass_and_retry(std::mem::take(&mut cause)).await.map(|delay| now() + delay);
                 }
                 Some(event) = events.recv() => {
@@ -244,6 +248,27 @@ impl Owner {
         }
     }
 
+    /// A VipAddress that is made anew is deleted first: no pass comes between, whatever else it is due for.
+    fn not_before(&self, due: Instant) -> Instant {
+        self.memory.anew.values().copied().fold(due, Instant::max)
+    }
+
+    /// Notes a VipAddress that may be made anew, and one that was.
+    fn expect(&mut self, change: &Change<VipAddress>) {
+        match change {
+            Change::Reset(_) => self.memory.anew.clear(),
+            Change::Apply(address) => {
+                self.memory.anew.remove(&vips::key_of(address));
+            }
+            // One that waits for this node was known as leaving before.
+            Change::Delete(address) if self.index.knows(&vips::key_of(address)) => {
+                self.memory.anew.retain(|_, until| *until > Instant::now());
+                self.memory.anew.insert(vips::key_of(address), Instant::now() + ANEW);
+            }
+            Change::Delete(_) => {}
+        }
+    }
+
     /// Takes an event in and says how long others are waited for.
     fn hear(&mut self, event: Event) -> Duration {
         match event {
@@ -263,6 +288,7 @@ impl Owner {
                 if self.lingers(&change) {
                     return LINGER;
                 }
+                self.expect(&change);
                 self.index.address(*change);
                 if moves {
                     return SETTLE_MOVES;
