@@ -190,6 +190,43 @@ fn an_address_whose_node_is_lost_is_placed_at_once() {
 }
 
 #[test]
+fn one_address_a_node_survives_a_loss_and_returns_only_after_the_window() {
+    let mut facts = web(&[10, 11, 12], &[("a", 1), ("b", 1), ("c", 1)], &[], 127);
+    let mut memory = Memory::default();
+    settle(&mut facts, &mut memory);
+    assert_eq!(placements(&facts), "a: .10#1; b: .11#2; c: .12#3");
+    let lost = Some("is not ready".to_owned());
+    (facts.nodes[0].dead, facts.nodes[0].unfit) = (lost.clone(), lost);
+    settle(&mut facts, &mut memory);
+    assert_eq!(placements(&facts), "b: .10#1 .11#2; c: .12#3", "two nodes carry three");
+    facts.nodes[0] = NodeFact { name: "a".into(), ..NodeFact::default() };
+    facts.now = at(1_100);
+    settle(&mut facts, &mut memory);
+    assert_eq!(placements(&facts), "b: .10#1 .11#2; c: .12#3", "nothing moves because a node is back");
+    facts.now = at(1_100 + STABLE);
+    settle(&mut facts, &mut memory);
+    assert_eq!(placements(&facts), "a: .11#2; b: .10#1; c: .12#3", "what still pays moves, once");
+
+    let mut alone = web(&[10], &[("a", 1), ("b", 1)], &[(10, 1, "b")], 127);
+    assert_eq!(outcome(alone.clone()), ("b: .10#1".to_owned(), "b: .10#1".to_owned()));
+    alone.nodes.reverse();
+    assert_eq!(outcome(alone).1, "b: .10#1", "nor ever when it does not pay");
+}
+
+#[test]
+fn a_pod_with_another_address_changes_what_leaves_and_no_vip() {
+    let mut facts = web(&[10], &[("a", 1)], &[], 127);
+    facts.services[0].egress = true;
+    facts.services[0].endpoints[0].uid = Some("pod".into());
+    let mut memory = Memory::default();
+    settle(&mut facts, &mut memory);
+    facts.services[0].endpoints[0].address = "10.42.1.77".parse().unwrap();
+    let decision = decide(&facts, &memory);
+    let text: Vec<String> = decision.actions.iter().map(ToString::to_string).collect();
+    assert_eq!(text, ["map default/web-1: 10.42.1.77"]);
+}
+
+#[test]
 fn a_vip_on_terminating_endpoints_waits_for_the_window_and_only_when_there_is_another_node() {
     let leaving = EndpointFact { ready: false, terminating: true, ..endpoint("a", 9) };
     let mut facts = web(&[10], &[], &[(10, 1, "a")], 127);

@@ -152,6 +152,29 @@ proptest! {
     }
 
     #[test]
+    fn a_node_that_returns_takes_its_share_and_little_else((mut facts, mut memory) in world(), lost in 0_usize..4) {
+        facts.config.as_mut().unwrap().spec.max_address_count = 127;
+        let whole = facts.nodes.clone();
+        facts.nodes.retain(|node| node.name != NODES[lost]);
+        rest(&mut facts, &mut memory);
+        let before = facts.addresses.clone();
+        facts.nodes = whole;
+        rest(&mut facts, &mut memory);
+        for service in &facts.services {
+            let ready = ready(service);
+            let (total, here) = (ready.values().sum::<i64>(), ready.get(NODES[lost]).copied().unwrap_or(0));
+            let share = (i64::try_from(service.requested.len()).unwrap() * here + total - 1) / total.max(1);
+            let homes = |addresses: &[AddressFact]| -> BTreeMap<String, String> {
+                let own = addresses.iter().filter(|address| address.spec.service == service.key);
+                own.map(|address| (address.spec.virtual_cidr.clone(), address.spec.node.clone())).collect()
+            };
+            let (then, now) = (homes(&before), homes(&facts.addresses));
+            let moved = then.iter().filter(|(ip, node)| now.get(*ip) != Some(node)).count();
+            prop_assert!(i64::try_from(moved).unwrap() <= share + 2, "{share}: {then:?} {now:?}");
+        }
+    }
+
+    #[test]
     fn what_does_not_pay_does_not_move((mut facts, mut memory) in world()) {
         rest(&mut facts, &mut memory);
         let before = homes(&facts);
