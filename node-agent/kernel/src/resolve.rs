@@ -9,15 +9,15 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use litek8s_plan::NextHop;
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteType};
+use rtnetlink::packet_route::route::{RouteAttribute, RouteFlags, RouteMessage, RouteType};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::KernelError;
 use crate::links::list_links;
-use crate::routing::Names;
+use crate::routing::{Names, ip_of};
 use crate::rtnl::Rtnl;
 
 /// The way to each address, or why there is none.
@@ -33,18 +33,14 @@ pub(crate) async fn resolve(
     }
     let names: Names = list_links(rtnl).await?.into_iter().map(|link| (link.index, link.name)).collect();
     for &address in addresses {
-        let way = match address {
-            IpAddr::V4(pod) => one(rtnl, pod, mark, tables, &names).await?,
-            IpAddr::V6(_) => Err("it is not IPv4".to_owned()),
-        };
-        ways.insert(address, way);
+        ways.insert(address, one(rtnl, address, mark, tables, &names).await?);
     }
     Ok(ways)
 }
 
 async fn one(
     rtnl: &Rtnl,
-    pod: Ipv4Addr,
+    pod: IpAddr,
     mark: u32,
     tables: &BTreeSet<u32>,
     names: &Names,
@@ -59,19 +55,23 @@ async fn one(
             Err(error) => Err(error),
         }
     };
-    let (way, found) = match (ask(RouteFlags::LookupTable).await?, ask(RouteFlags::FibMatch).await?) {
+    // IPv6 names the table unasked, and takes no other flag than the second one.
+    let as_routed = if pod.is_ipv4() { RouteFlags::LookupTable } else { RouteFlags::empty() };
+    let (way, found) = match (ask(as_routed).await?, ask(RouteFlags::FibMatch).await?) {
         (Ok(way), Ok(found)) => (way, found),
         (Err(why), _) | (_, Err(why)) => return Ok(Err(why)),
     };
     Ok(judge(pod, &way, &found, tables, names))
 }
 
-fn question(pod: Ipv4Addr, mark: u32, flags: RouteFlags) -> RouteMessage {
+fn question(pod: IpAddr, mark: u32, flags: RouteFlags) -> RouteMessage {
+    let (family, length) =
+        if pod.is_ipv4() { (AddressFamily::Inet, 32) } else { (AddressFamily::Inet6, 128) };
     let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet;
-    message.header.destination_prefix_length = 32;
+    message.header.address_family = family;
+    message.header.destination_prefix_length = length;
     message.header.flags = flags;
-    message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(pod)));
+    message.attributes.push(RouteAttribute::Destination(pod.into()));
     if mark != 0 {
         message.attributes.push(RouteAttribute::Mark(mark));
     }
@@ -79,7 +79,7 @@ fn question(pod: Ipv4Addr, mark: u32, flags: RouteFlags) -> RouteMessage {
 }
 
 fn judge(
-    pod: Ipv4Addr,
+    pod: IpAddr,
     way: &RouteMessage,
     found: &RouteMessage,
     tables: &BTreeSet<u32>,
@@ -90,8 +90,8 @@ fn judge(
     for attribute in &way.attributes {
         match attribute {
             RouteAttribute::Table(number) => table = *number,
-            RouteAttribute::Gateway(RouteAddress::Inet(address)) => gateway = Some(*address),
-            RouteAttribute::PrefSource(RouteAddress::Inet(address)) => source = Some(*address),
+            RouteAttribute::Gateway(address) => gateway = ip_of(address),
+            RouteAttribute::PrefSource(address) => source = ip_of(address),
             RouteAttribute::Oif(index) => interface = names.get(index).cloned(),
             _ => {}
         }
@@ -111,5 +111,5 @@ fn judge(
     let (Some(interface), Some(source)) = (interface, source) else {
         return Err("the node has no interface or no address towards it".to_owned());
     };
-    Ok(NextHop { gateway: gateway.unwrap_or(pod).into(), interface, source: source.into() })
+    Ok(NextHop { gateway: gateway.unwrap_or(pod), interface, source })
 }

@@ -119,7 +119,7 @@ pub(crate) fn route_request(family: AddressFamily) -> RouteMessage {
     message
 }
 
-fn ip_of(address: &RouteAddress) -> Option<IpAddr> {
+pub(crate) fn ip_of(address: &RouteAddress) -> Option<IpAddr> {
     match address {
         RouteAddress::Inet(address) => Some((*address).into()),
         RouteAddress::Inet6(address) => Some((*address).into()),

@@ -71,6 +71,14 @@ impl Family {
         }
     }
 
+    /// nft's words for a message that tells another router.
+    pub(crate) fn nft_redirect(self) -> &'static str {
+        match self {
+            Self::V4 => "icmp type redirect",
+            Self::V6 => "icmpv6 type nd-redirect",
+        }
+    }
+
     /// nft's type of an address.
     pub(crate) fn nft_type(self) -> &'static str {
         match self {

@@ -133,7 +133,7 @@ pub enum Rule {
     /// `ip daddr @set return`
     InSet(Selector, String, Verdict),
     /// `icmp type redirect ip daddr @set drop`
-    Redirect(String, Verdict),
+    Redirect(Family, String, Verdict),
     /// `ip saddr . ip daddr vmap @map`
     Lookup(Vec<Selector>, String),
     /// `jump chain`
@@ -166,7 +166,7 @@ impl Rule {
     pub fn set(&self) -> Option<&str> {
         match self {
             Self::InSet(_, set, _)
-            | Self::Redirect(set, _)
+            | Self::Redirect(_, set, _)
             | Self::Untracked(_, set, _)
             | Self::Lookup(_, set)
             | Self::Snat(_, _, set) => Some(set),

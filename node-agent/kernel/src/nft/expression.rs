@@ -24,10 +24,7 @@ const META_PROTOCOL: u32 = 15;
 const META_TRANSPORT: u32 = 16;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
-const ICMP: u8 = 1;
 const TCP: u8 = 6;
-/// The type of an ICMP message that tells another router.
-const ICMP_REDIRECT: u8 = 5;
 /// `NFT_FIB_RESULT_ADDRTYPE` of `NFTA_FIB_F_SADDR`, and `RTN_LOCAL`.
 const FIB_TYPE: u32 = 3;
 const FIB_SOURCE: u32 = 1;
@@ -60,6 +57,9 @@ struct Layout {
     /// `NFT_CT_SRC_IP…` and `NFT_CT_DST_IP…`
     original_source: u32,
     original_destination: u32,
+    /// ICMP as a transport, and its message that tells another router.
+    icmp: u8,
+    redirect: u8,
 }
 
 const LAYOUT_V4: Layout = Layout {
@@ -69,6 +69,8 @@ const LAYOUT_V4: Layout = Layout {
     destination: 16,
     original_source: 19,
     original_destination: 20,
+    icmp: 1,
+    redirect: 5,
 };
 const LAYOUT_V6: Layout = Layout {
     protocol: IPV6,
@@ -77,6 +79,8 @@ const LAYOUT_V6: Layout = Layout {
     destination: 24,
     original_source: 21,
     original_destination: 22,
+    icmp: 58,
+    redirect: 137,
 };
 const FAMILIES: [(Family, &Layout); 2] = [(Family::V4, &LAYOUT_V4), (Family::V6, &LAYOUT_V6)];
 
@@ -95,13 +99,14 @@ pub(super) fn write_rule(writer: &mut Writer, rule: &Rule) {
             lookup(writer, set, None);
             immediate(writer, verdict);
         }
-        Rule::Redirect(set, verdict) => {
-            protocol(writer, Family::V4);
+        Rule::Redirect(family, set, verdict) => {
+            let layout = layout(*family);
+            protocol(writer, *family);
             load_meta(writer, META_TRANSPORT, FIRST);
-            equal(writer, ICMP);
+            equal(writer, layout.icmp);
             payload(writer, TRANSPORT_HEADER, 0, 1, FIRST);
-            equal(writer, ICMP_REDIRECT);
-            network_address(writer, Family::V4, LAYOUT_V4.destination, FIRST);
+            equal(writer, layout.redirect);
+            network_address(writer, *family, layout.destination, FIRST);
             lookup(writer, set, None);
             immediate(writer, verdict);
         }
@@ -438,8 +443,8 @@ impl Reader {
                 (!self.tcp).then_some(())?;
                 return Some(Step::Ended(match (self.in_set.take(), self.icmp, self.only) {
                     (Some((selector, set)), None, None) => Rule::InSet(selector, set, verdict),
-                    (Some((Selector::Destination(Family::V4), set)), Some(true), None) => {
-                        Rule::Redirect(set, verdict)
+                    (Some((Selector::Destination(family), set)), Some(true), None) => {
+                        Rule::Redirect(family, set, verdict)
                     }
                     (Some((Selector::Source(family), set)), None, Some(Only::Untracked)) => {
                         Rule::Untracked(family, set, verdict)
@@ -479,9 +484,13 @@ impl Reader {
             (Held::Protocol, EQUAL, &[value]) => {
                 self.family = Some(FAMILIES.iter().find(|(_, layout)| value == layout.protocol)?.0);
             }
-            (Held::Transport, EQUAL, &[ICMP]) => self.icmp = Some(false),
             (Held::Transport, EQUAL, &[TCP]) => self.tcp = true,
-            (Held::IcmpType, EQUAL, &[ICMP_REDIRECT]) if self.icmp.is_some() => self.icmp = Some(true),
+            (Held::Transport, EQUAL, &[value]) if value == layout(self.family?).icmp => {
+                self.icmp = Some(false);
+            }
+            (Held::IcmpType, EQUAL, &[value]) if value == layout(self.family?).redirect => {
+                self.icmp = self.icmp.map(|_| true);
+            }
             _ => return None,
         }
         Some(())

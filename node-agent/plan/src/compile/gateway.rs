@@ -20,8 +20,8 @@ const MOST_HOPS: usize = 256;
 /// Why a gateway is refused on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The data plane of gateways is IPv4.
-    NotIpv4(IpNet),
+    /// Neighbours find each other there.
+    LinkLocal(IpNet),
     /// Pods or Services are there.
     ClusterNetwork(IpNet),
     /// The node has an address in it.
@@ -47,7 +47,7 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotIpv4(destination) => write!(f, "{destination} is not IPv4"),
+            Self::LinkLocal(network) => write!(f, "overlaps {network}, where neighbours find each other"),
             Self::ClusterNetwork(network) => write!(f, "overlaps clusterCIDR {network}"),
             Self::Interface(name, network) => write!(f, "overlaps {name} {network}"),
             Self::Node(address) => write!(f, "overlaps node address {address}"),
@@ -101,11 +101,10 @@ pub(super) fn place(plan: &mut Plan, facts: &Facts, accepted: &[Accepted<'_>]) -
 
 fn judge(plan: &Plan, facts: &Facts, gateway: &Gateway, accepted: &[Accepted<'_>]) -> Result<IpNet, Refusal> {
     let destination = gateway.destination.trunc();
-    if destination.addr().is_ipv6() {
-        return Err(Refusal::NotIpv4(gateway.destination));
-    }
     let overlaps = |other: &IpNet| destination.contains(other) || other.contains(&destination);
+    let unmarked = Family::of(destination.addr()).unmarked();
     let refusals = [
+        unmarked.into_iter().find(|network| overlaps(network)).map(Refusal::LinkLocal),
         facts.cluster_networks.iter().find(|network| overlaps(network)).map(|n| Refusal::ClusterNetwork(*n)),
         local_network(plan, facts, overlaps),
         facts.node_addresses.iter().find(|address| destination.contains(*address)).map(|a| Refusal::Node(*a)),
@@ -191,6 +190,9 @@ pub(super) fn unusable(pod: &GatewayPod, why: &str) -> String {
 }
 
 fn way<'a>(facts: &'a Facts, gateway: &Gateway, pod: &GatewayPod) -> Result<&'a NextHop, String> {
+    if Family::of(pod.address) != Family::of(gateway.destination.addr()) {
+        return Err("its address is of another family than the gateway's destination".to_owned());
+    }
     if gateway.destination.contains(&pod.address) {
         return Err("its address is inside the gateway's own destination".to_owned());
     }

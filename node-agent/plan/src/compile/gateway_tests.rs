@@ -36,7 +36,9 @@ fn facts(gateways: Vec<Gateway>) -> Facts {
         foreign: BTreeSet::from(["192.0.2.2/24".parse().unwrap()]),
         ..Interface::default()
     };
-    let hops: [(&str, Result<NextHop, String>); 5] = [
+    let hops: [(&str, Result<NextHop, String>); 7] = [
+        ("fd42::5", hop("fd42::5", "cni0", "fd42::1")),
+        ("fd42:0:0:1::5", hop("fd00:192::3", "eth0", "fd00:192::2")),
         ("10.42.0.5", hop("10.42.0.5", "cni0", "10.42.0.1")),
         ("10.42.0.6", hop("10.42.0.6", "cni0", "10.42.0.1")),
         ("10.42.1.5", hop("192.0.2.3", "eth0", "192.0.2.2")),
@@ -45,7 +47,9 @@ fn facts(gateways: Vec<Gateway>) -> Facts {
     ];
     Facts {
         mask: 0x7f,
-        cluster_networks: vec!["10.244.0.0/16".parse().unwrap(), "10.96.0.0/12".parse().unwrap()],
+        cluster_networks: ["10.244.0.0/16", "10.96.0.0/12", "fd42::/56"]
+            .map(|net| net.parse().unwrap())
+            .into(),
         node_addresses: vec!["192.0.2.2".parse().unwrap(), "198.51.100.3".parse().unwrap()],
         api_servers: BTreeSet::from(["198.51.100.250".parse::<IpAddr>().unwrap()]),
         gateways,
@@ -63,8 +67,9 @@ fn refusal(plan: &Plan, name: &str) -> String {
 fn lines(plan: &Plan) -> Vec<String> {
     let text = plan.desired.to_string();
     let kernel = text.lines().take_while(|line| !line.starts_with("table inet") && !line.starts_with("addr"));
-    let set = &plan.desired.nft.as_ref().unwrap().sets["gateway-destinations"];
-    let taken = set.elements.keys().map(|key| format!("set {}", key[0]));
+    let sets = &plan.desired.nft.as_ref().unwrap().sets;
+    let sets = sets.iter().filter(|(name, _)| name.starts_with("gateway-destinations"));
+    let taken = sets.flat_map(|(_, set)| set.elements.keys()).map(|key| format!("set {}", key[0]));
     kernel.filter(|line| *line != "ip rule:").map(str::to_owned).chain(taken).collect()
 }
 
@@ -77,7 +82,8 @@ fn each_conflict_refuses_the_gateway_and_is_named() {
         ("192.0.0.0/8", 200, 100, "overlaps eth0 192.0.2.2/24"),
         ("198.51.100.0/25", 200, 100, "overlaps node address 198.51.100.3"),
         ("198.51.100.128/25", 200, 100, "overlaps the API server 198.51.100.250"),
-        ("fd00::/8", 200, 100, "fd00::/8 is not IPv4"),
+        ("fe80::/64", 200, 100, "overlaps fe80::/10, where neighbours find each other"),
+        ("fd00::/8", 200, 100, "overlaps clusterCIDR fd42::/56"),
         ("172.30.0.0/16", 254, 100, "route table 254 is the kernel's own"),
         ("172.30.0.0/16", 0, 100, "route table 0 is the kernel's own"),
         ("172.30.0.0/16", 200, 32_766, "rule priority 32766 is not between 1 and 32765"),
@@ -176,6 +182,33 @@ fn with_pods_there_is_one_route_over_all_of_them_and_a_guard_for_each() {
 }
 
 #[test]
+fn a_gateway_of_ipv6_is_the_same_in_its_own_words() {
+    let mut led = gateway("g", "3fff:30::/32", 200, 100);
+    led.pods = vec![pod("fd42::5", true), pod("fd42:0:0:1::5", false), pod("10.42.0.5", true)];
+    let plan = compile(&facts(vec![led.clone()]));
+    assert_eq!(
+        lines(&plan),
+        [
+            "ip -6 rule:",
+            "99: from fd42::5/128 to 3fff:30::/32 fwmark 0/0x7f lookup 254 proto 110",
+            "100: from all to 3fff:30::/32 fwmark 0/0x7f lookup 200 proto 110",
+            "table 200:",
+            "3fff:30::/32 via fd42::5 dev cni0 proto 110 src fd42::1",
+            "unreachable 3fff:30::/32 proto 110 metric 4294967295",
+            "set 3fff:30::/32",
+        ]
+    );
+    assert_eq!(
+        plan.gateways["g"].unusable,
+        ["pod edge/10.42.0.5 (10.42.0.5): its address is of another family than the gateway's destination"]
+    );
+    led.pods.remove(0);
+    led.pods.pop();
+    let away = lines(&compile(&facts(vec![led]))).concat();
+    assert!(away.contains("via fd00:192::3 dev eth0 proto 110 src fd00:192::2"), "{away}");
+}
+
+#[test]
 fn a_node_with_pods_of_its_own_never_hands_packets_to_another_node() {
     let mut led = gateway("g", "172.30.0.0/16", 200, 100);
     led.pods = vec![pod("10.42.0.5", true), pod("10.42.1.5", false)];
@@ -236,6 +269,9 @@ fn redirects_are_dropped_while_a_gateway_is_applied() {
     assert!(!chains(&facts(Vec::new())).contains_key("filter-output"));
     let chain = &chains(&facts(vec![gateway("g", "172.30.0.0/16", 200, 100)]))["filter-output"];
     assert_eq!(chain.rules[0].to_string(), "icmp type redirect ip daddr @cluster-networks drop");
+    let chain = &chains(&facts(vec![gateway("g", "3fff:30::/32", 200, 100)]))["filter-output"];
+    let rules: Vec<String> = chain.rules.iter().map(ToString::to_string).collect();
+    assert_eq!(rules, ["icmpv6 type nd-redirect ip6 daddr @cluster-networks-ipv6 drop"]);
 }
 
 #[test]

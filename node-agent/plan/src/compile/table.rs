@@ -3,11 +3,10 @@
 //! Every lookup is alone in a chain of its own, so that a map can be made anew and its one rule with it. A mark chain
 //! ends in `accept`: what came first stays, and a reply of a VIP's connection is not marked again for another VIP.
 //!
-//! IPv4's sets and chains are always there, those of IPv6 while the node has a VIP or a guarded pod of
-//! that family. A rule of one family
-//! lets the packets of the other pass.
+//! IPv4's sets and chains are always there, those of IPv6 while the node has a VIP, a gateway or a guarded pod of that
+//! family. A rule of one family lets the packets of the other pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
@@ -29,8 +28,9 @@ const POSTROUTING: Base = Base { kind: "nat", hook: 4, priority: 90 };
 const LAST: Base = Base { kind: "filter", hook: 4, priority: 200 };
 
 pub(super) fn table(facts: &Facts, accepted: &[Accepted<'_>], destinations: &[IpNet]) -> Table {
-    let vips = accepted.iter().map(|accepted| accepted.vip.family());
-    let six = vips.chain(super::guard::pods(facts).map(Family::of)).any(|family| family == Family::V6);
+    let vips = accepted.iter().map(|accepted| accepted.vip.address());
+    let gateways = destinations.iter().map(IpNet::addr);
+    let six = vips.chain(gateways).chain(super::guard::pods(facts)).any(|address| address.is_ipv6());
     let families: &[Family] = if six { &[Family::V4, Family::V6] } else { &[Family::V4] };
     let mut table = Table { sets: sets(families), chains: fixed_chains(facts.mask, families) };
     for &family in families {
@@ -48,10 +48,12 @@ pub(super) fn table(facts: &Facts, accepted: &[Accepted<'_>], destinations: &[Ip
             Value::Nothing,
         );
     }
-    if !destinations.is_empty() {
-        // A pod that shares a link with a gateway pod is told to go there directly, and would stay there when it is gone.
-        let redirect = Rule::Redirect(names(Family::V4).cluster_networks.to_owned(), Verdict::Drop);
-        table.chains.insert("filter-output".to_owned(), Chain { base: Some(LOCAL), rules: vec![redirect] });
+    // A pod that shares a link with a gateway pod is told to go there directly, and would stay there when it is gone.
+    let led: BTreeSet<Family> = destinations.iter().map(|network| Family::of(network.addr())).collect();
+    let redirect = |family| Rule::Redirect(family, names(family).cluster_networks.to_owned(), Verdict::Drop);
+    if !led.is_empty() {
+        let rules = led.into_iter().map(redirect).collect();
+        table.chains.insert("filter-output".to_owned(), Chain { base: Some(LOCAL), rules });
     }
     super::guard::add(&mut table, facts, families);
     for Accepted { vip, networks } in accepted {

@@ -48,27 +48,33 @@ pub(super) fn of_changed(desired: &Desired, observed: &Observed, retired: &BTree
             });
         }
     }
-    // Connections to a destination that a gateway took over keep a VIP as their source, and would not come back.
-    let destinations = |table| networks_of(table, "gateway-destinations");
-    let (led, known) = (destinations(desired.nft.as_ref()), destinations(observed.nft.as_ref()));
-    let new: Vec<IpNet> = led.iter().filter(|network| !known.contains(network)).copied().collect();
-    if !new.is_empty() {
-        flows.extend(before.keys().map(|&pod| Flow::Pod {
-            pod,
-            networks: new.clone(),
-            except: Vec::new(),
-            keep: BTreeSet::from([pod]),
-        }));
-    }
-    // Those that went through a gateway have no VIP as their source, and from now on nothing else is let through.
-    let freed: Vec<IpNet> = known.into_iter().filter(|network| !led.contains(network)).collect();
-    if !freed.is_empty() {
-        flows.extend(after.iter().map(|(&pod, now)| Flow::Pod {
-            pod,
-            networks: freed.clone(),
-            except: unmarked(desired, Family::of(pod)),
-            keep: now.sources.clone(),
-        }));
+    for family in [Family::V4, Family::V6] {
+        let destinations = |table| networks_of(table, names(family).gateway_destinations);
+        let (led, known) = (destinations(desired.nft.as_ref()), destinations(observed.nft.as_ref()));
+        let without = |these: &[IpNet], those: &[IpNet]| -> Vec<IpNet> {
+            these.iter().filter(|network| !those.contains(network)).copied().collect()
+        };
+        let (new, freed) = (without(&led, &known), without(&known, &led));
+        // Connections to a destination that a gateway took over keep a VIP as their source, and would not come back.
+        if !new.is_empty() {
+            flows.extend(before.keys().filter(|pod| Family::of(**pod) == family).map(|&pod| Flow::Pod {
+                pod,
+                networks: new.clone(),
+                except: Vec::new(),
+                keep: BTreeSet::from([pod]),
+            }));
+        }
+        // Those that went through a gateway have no VIP as their source, and from now on nothing else is let through.
+        if !freed.is_empty() {
+            flows.extend(after.iter().filter(|(pod, _)| Family::of(**pod) == family).map(|(&pod, now)| {
+                Flow::Pod {
+                    pod,
+                    networks: freed.clone(),
+                    except: unmarked(desired, family),
+                    keep: now.sources.clone(),
+                }
+            }));
+        }
     }
     for (&pod, was) in &before {
         let kept = after.get(&pod).map(|now| now.sources.clone()).unwrap_or_default();

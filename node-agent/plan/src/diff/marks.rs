@@ -83,9 +83,11 @@ pub(super) fn without(table: Option<&Table>, marks: &BTreeSet<u32>) -> Option<Ta
 
 /// Leaves only those destinations of gateways that stay.
 pub(super) fn keep_destinations(table: Option<&mut Table>, desired: Option<&Table>) {
-    let destinations = |table: &Table| table.sets.get("gateway-destinations").cloned();
-    let staying = desired.and_then(destinations).map(|set| set.elements).unwrap_or_default();
-    if let Some(set) = table.and_then(|table| table.sets.get_mut("gateway-destinations")) {
-        set.elements.retain(|key, _| staying.contains_key(key));
+    let Some(table) = table else { return };
+    for name in both().map(|names| names.gateway_destinations) {
+        let staying = desired.and_then(|desired| desired.sets.get(name));
+        if let Some(set) = table.sets.get_mut(name) {
+            set.elements.retain(|key, _| staying.is_some_and(|staying| staying.elements.contains_key(key)));
+        }
     }
 }

@@ -151,35 +151,50 @@ fn vip() -> impl Strategy<Value = Vip> {
 
 /// A gateway; its table may be one a VIP wants.
 fn gateway() -> impl Strategy<Value = Gateway> {
-    let destinations =
-        prop::sample::select(vec!["10.0.0.0/8", "10.9.0.0/16", "172.30.0.0/16", "203.0.113.0/25"]);
+    let destinations = prop::sample::select(vec![
+        "10.0.0.0/8",
+        "10.9.0.0/16",
+        "172.30.0.0/16",
+        "203.0.113.0/25",
+        "2001:db8:9::/48",
+        "3fff:30::/32",
+    ]);
     (destinations, 0u32..3, 1u32..3, prop::collection::vec(1u8..4, 0..3)).prop_map(
-        |(destination, table, priority, pods)| Gateway {
-            name: String::new(),
-            destination: destination.parse().unwrap(),
-            table: 103 + table,
-            priority: 100 + priority,
-            pods: pods
-                .iter()
-                .map(|pod| GatewayPod {
-                    name: format!("edge/p{pod}"),
-                    address: [10, 42, 1, *pod].into(),
-                    local: *pod == 1,
-                })
-                .collect(),
+        |(destination, table, priority, pods)| {
+            let destination: IpNet = destination.parse().unwrap();
+            let of = |pod: u8| GatewayPod {
+                name: format!("edge/p{pod}"),
+                address: gateway_pod(destination.addr().is_ipv6(), pod),
+                local: pod == 1,
+            };
+            Gateway {
+                name: String::new(),
+                destination,
+                table: 103 + table,
+                priority: 100 + priority,
+                pods: pods.into_iter().map(of).collect(),
+            }
         },
     )
 }
 
 /// Where the pods of gateways are; the third cannot be reached, and the second is on a bridge or behind a peer.
 fn hops(wireguard: bool) -> BTreeMap<IpAddr, Result<NextHop, String>> {
-    let way = |pod: u8| NextHop {
-        gateway: [10, 42, 1, pod].into(),
-        interface: if wireguard && pod == 2 { "wg0".into() } else { "cni0".into() },
-        source: [10, 42, 1, 254].into(),
+    let way = |six: bool, pod: u8| NextHop {
+        gateway: gateway_pod(six, pod),
+        interface: if wireguard && !six && pod == 2 { "wg0".into() } else { "cni0".into() },
+        source: gateway_pod(six, 254),
     };
-    let all = [(1, Ok(way(1))), (2, Ok(way(2))), (3, Err("no route".to_owned()))];
-    all.into_iter().map(|(pod, hop)| ([10, 42, 1, pod].into(), hop)).collect()
+    let of = |six| [(1, Ok(way(six, 1))), (2, Ok(way(six, 2))), (3, Err("no route".to_owned()))];
+    [false, true].into_iter().flat_map(|six| of(six).map(|(pod, hop)| (gateway_pod(six, pod), hop))).collect()
+}
+
+fn gateway_pod(six: bool, number: u8) -> IpAddr {
+    if six {
+        Ipv6Addr::new(0xfd42, 0, 0, 1, 0, 0, 0, number.into()).into()
+    } else {
+        [10, 42, 1, number].into()
+    }
 }
 
 /// wg0 with up to two peers; the last one has the pods.

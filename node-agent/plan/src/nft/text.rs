@@ -62,7 +62,9 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InSet(selector, set, verdict) => write!(f, "{selector} @{set} {verdict}"),
-            Self::Redirect(set, verdict) => write!(f, "icmp type redirect ip daddr @{set} {verdict}"),
+            Self::Redirect(family, set, verdict) => {
+                write!(f, "{} {} daddr @{set} {verdict}", family.nft_redirect(), family.nft_word())
+            }
             Self::Lookup(key, map) => write!(f, "{} vmap @{map}", joined(key)),
             Self::Always(verdict) => write!(f, "{verdict}"),
             Self::SetMark { keep, mark } => {

@@ -184,12 +184,13 @@ pub(super) fn marked(table: &Table, maps: [&str; 4]) -> Vec<(IpAddr, IpNet, u32)
 
 /// The destinations that take no mark because a gateway leads there.
 pub(super) fn destinations(table: &Table) -> Vec<IpNet> {
-    let keys = table.sets["gateway-destinations"].elements.keys();
-    keys.map(|key| match key[0] {
-        Part::Addresses(first, last) => network_between(first, last).unwrap(),
-        _ => unreachable!(),
-    })
-    .collect()
+    let sets = both().into_iter().filter_map(|names| table.sets.get(names.gateway_destinations));
+    sets.flat_map(|set| set.elements.keys())
+        .map(|key| match key[0] {
+            Part::Addresses(first, last) => network_between(first, last).unwrap(),
+            _ => unreachable!(),
+        })
+        .collect()
 }
 
 /// What the source NAT map makes of a mark on an interface.
