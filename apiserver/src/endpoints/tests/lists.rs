@@ -187,6 +187,20 @@ async fn what_is_not_served_is_a_status() {
         let answer = server.get(path).await;
         assert_eq!((answer.code, &answer.body["kind"]), (code, &json!("Status")), "{path}");
     }
+    for (method, path) in [
+        (Method::PUT, MAPS),
+        (Method::PATCH, MAPS),
+        (Method::POST, "/api/v1/namespaces/default/configmaps/x"),
+        (Method::PUT, "/api/v1/nodes"),
+    ] {
+        let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let answer = server.send(request(method.clone(), path, media, "{}".into())).await;
+        assert_eq!(
+            (answer.code, &answer.body["reason"]),
+            (405, &json!("MethodNotAllowed")),
+            "{method} {path}"
+        );
+    }
     let answer = server.get("/api/v1/namespaces/default/configmaps/x").await;
     assert_eq!(answer.body["message"], "configmaps \"x\" not found");
 }
