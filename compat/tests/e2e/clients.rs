@@ -1,9 +1,13 @@
-//! Clients other than this release's kubectl: the Python client, a kubectl of five minor versions ago, Helm 4 and Helm 3.
+//! Clients other than this release's kubectl: the Python and the JavaScript client, a kubectl of five minor versions ago,
+//! Helm 4 and Helm 3.
+
+use std::fs::File;
 
 use anyhow::{Context, Result, ensure};
 use litek8s_compat::{Cluster, Kubectl, tool};
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/samples");
+const JAVASCRIPT_CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/node/client.mjs");
 const PYTHON_CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/python_client.py");
 
 #[tokio::test]
@@ -17,6 +21,22 @@ async fn the_python_client_finds_what_it_expects() -> Result<()> {
         .env("PYTHONPATH", packages)
         .output()
         .context("start python3")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_javascript_client_finds_what_it_expects() -> Result<()> {
+    let cluster = Cluster::up("cnode", 0).await?;
+    // A module that comes by standard input finds its packages from the working directory.
+    let output = cluster
+        .kubectl
+        .with_client("node")?
+        .command(&["--input-type=module", "-"])
+        .current_dir(tool("node")?)
+        .stdin(File::open(JAVASCRIPT_CLIENT)?)
+        .output()
+        .context("start node")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
