@@ -59,7 +59,11 @@ impl Kubectl {
     /// # Errors
     /// When it cannot be started.
     pub fn run(&self, arguments: &[&str], stdin: &str) -> Result<Finished> {
-        let mut command = self.command(arguments);
+        Self::finish(self.command(arguments), stdin)
+    }
+
+    /// Runs a command to its end, whatever that is.
+    pub(crate) fn finish(mut command: Command, stdin: &str) -> Result<Finished> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("start kubectl")?;
         feed(&mut child, stdin)?;

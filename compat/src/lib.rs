@@ -3,6 +3,7 @@
 mod background;
 mod binary;
 mod cluster;
+pub mod corpus;
 mod counters;
 mod host;
 mod kubectl;

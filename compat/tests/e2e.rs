@@ -8,6 +8,8 @@ mod chart;
 mod chart_permissions;
 #[path = "e2e/clients.rs"]
 mod clients;
+#[path = "e2e/corpus.rs"]
+mod corpus;
 #[path = "e2e/crash.rs"]
 mod crash;
 #[path = "e2e/dev_cluster.rs"]
