@@ -29,11 +29,16 @@ use tokio::sync::watch;
 
 pub(crate) use availability::run as look_after;
 pub(crate) use backend::Backend;
+pub(crate) use client::causes;
 pub(crate) use front_proxy::{FrontProxy, NAME as FRONT_PROXY, renew};
-pub(crate) use headers::{REMOTE_EXTRA, REMOTE_GROUP, REMOTE_UID, REMOTE_USER};
+pub(crate) use headers::{
+    REMOTE_EXTRA, REMOTE_GROUP, REMOTE_UID, REMOTE_USER, forwarded_for, strip_hop_by_hop, strip_private,
+    upgrade,
+};
 pub(crate) use learned::learn;
 pub(crate) use namespaces::{Content, Contents, run as empty_namespaces};
 pub(crate) use strategy::ApiServices;
+pub(crate) use trust::trust;
 
 use crate::request::RequestInfo;
 use documents::Merged;

@@ -1,4 +1,5 @@
-//! The streams of pods: logs, exec, attach and port-forward, carried to the node's agent by the connection it opened.
+//! The streams of pods: logs, exec, attach and port-forward, and the proxies of nodes, pods and Services, carried to the
+//! node's agent by the connection it opened.
 //!
 //! ```text
 //! client ── HTTP, WebSocket or SPDY ──► this server ── HTTP/2, the agent being its server ──► agent
@@ -11,6 +12,7 @@ mod log;
 mod nodes;
 mod pod;
 mod port_forward;
+mod proxy;
 mod remote;
 mod spdy;
 mod tunnel;
@@ -32,6 +34,8 @@ use crate::metrics::{Counted, RequestLabels};
 use crate::request::{RequestContext, RequestInfo};
 use crate::response::{Failure, Response};
 
+pub(crate) use upgrade::splice;
+
 /// The connections of nodes, and what runs over upgraded connections.
 #[derive(Debug, Default)]
 pub struct Streams {
@@ -52,10 +56,15 @@ pub(crate) fn handles(info: &RequestInfo) -> bool {
     if !info.is_resource_request {
         return streams::node_of(&info.path).is_some();
     }
-    let pods = info.api_group.is_empty() && info.api_version == "v1" && info.resource == "pods";
-    pods && info.parts.len() == 3
-        && !info.namespace.is_empty()
-        && matches!(info.subresource.as_str(), "log" | "exec" | "attach" | "portforward")
+    if !info.api_group.is_empty() || info.api_version != "v1" {
+        return false;
+    }
+    let scoped = info.namespace.is_empty() == (info.resource == "nodes");
+    match (info.resource.as_str(), info.subresource.as_str()) {
+        ("nodes" | "pods" | "services", "proxy") => scoped,
+        ("pods", "log" | "exec" | "attach" | "portforward") => scoped && info.parts.len() == 3,
+        _ => false,
+    }
 }
 
 /// Answers one.
@@ -86,13 +95,14 @@ async fn answered(
             may_create(api, ctx)?;
             port_forward::serve(api, ctx, request).await
         }
+        ("proxy", _) => proxy::serve(api, ctx, request).await,
         (_, verb) => Err(Status::method_not_allowed(&pods, verb)),
     }
 }
 
 /// One more open stream in the metrics, as long as it lives.
 fn counted(api: &Api, ctx: &RequestContext, headers: &HeaderMap) -> Counted {
-    let served = api.registry.get("", "v1", "pods");
+    let served = api.registry.get("", "v1", &ctx.info.resource);
     api.metrics.long_running(&RequestLabels::of(&ctx.info, served.as_deref(), headers))
 }
 

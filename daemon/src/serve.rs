@@ -115,7 +115,8 @@ pub async fn serve(
     }
 }
 
-fn answer(uri: &http::Uri, metrics: &Metrics, readiness: &Readiness) -> Response<Full<Bytes>> {
+/// The answer to one path.
+pub fn answer(uri: &http::Uri, metrics: &Metrics, readiness: &Readiness) -> Response<Full<Bytes>> {
     let verbose = uri.query().unwrap_or_default().split('&').any(|part| part.starts_with("verbose"));
     let (status, kind, body) = match uri.path() {
         "/healthz" | "/livez" => (StatusCode::OK, "text/plain", "ok".to_owned()),

@@ -16,6 +16,9 @@ pub const CONNECTION_WINDOW: u32 = MAX_STREAMS * STREAM_WINDOW;
 /// The largest head of a request; a command line is in it.
 pub const MAX_HEAD: u32 = 256 * 1024;
 
+/// What the path of a request to the agent itself begins with.
+pub const OWN: &str = "/own";
+
 const PREFIX: &str = "/v1-litek8s/nodes/";
 const SUFFIX: &str = "/streams";
 

@@ -22,6 +22,7 @@ use crate::metrics::AgentMetrics;
 use crate::owner::{Event, Memory, Owner};
 use crate::session::{self, Identity};
 use crate::state::State;
+use crate::streams::{NoContainers, Services};
 use crate::{company, detect};
 
 /// The pause between two attempts to reach the API.
@@ -57,6 +58,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
     let all = Metrics::default();
     let metrics = AgentMetrics::new(&all);
     let ready = Readiness::new("no pass has succeeded yet");
+    let services =
+        Services { containers: Arc::new(NoContainers), metrics: all.clone(), ready: ready.clone() };
     let server = serve(options.listen, all, &ready, &shutdown).await?;
 
     let kernel = Kernel::open(Netns::current()?).context(NEEDS)?;
@@ -118,7 +121,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> anyhow::Resul
                 let until = shutdown.child_token();
                 let renewal = tokio::spawn(end_for_renewal(source.clone(), until.clone()));
                 let said = session::Said { outgoing: &mut outgoing, lease: &lease, anew: &anew };
-                session::run(client, &identity, &events, said, &metrics, &prober, until).await;
+                let means = session::Means { prober: &prober, services: &services };
+                session::run(client, &identity, &events, said, &metrics, means, until).await;
                 renewal.abort();
             }
             Err(error) => {

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fitness::Says;
 use crate::metrics::AgentMetrics;
 use crate::owner::Event;
-use crate::streams::{self, NoContainers};
+use crate::streams::{self, Services};
 
 /// Who this node is.
 #[derive(Debug, Clone)]
@@ -68,6 +68,12 @@ pub(crate) struct Said<'a> {
     pub(crate) anew: &'a Notify,
 }
 
+/// What a session answers and asks others with.
+pub(crate) struct Means<'a> {
+    pub(crate) prober: &'a Arc<Prober>,
+    pub(crate) services: &'a Services,
+}
+
 /// Runs until `until`.
 pub(crate) async fn run(
     client: Client,
@@ -75,7 +81,7 @@ pub(crate) async fn run(
     events: &mpsc::Sender<Event>,
     said: Said<'_>,
     metrics: &AgentMetrics,
-    prober: &Arc<Prober>,
+    means: Means<'_>,
     until: CancellationToken,
 ) {
     let mut tasks = JoinSet::new();
@@ -89,8 +95,9 @@ pub(crate) async fn run(
         says: said.lease.clone(),
     };
     tasks.spawn(lease.keep(events.clone()));
-    tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober.clone(), sees, events.clone()));
-    tasks.spawn(streams::keep(client.clone(), identity.name.clone(), Arc::new(NoContainers)));
+    let prober = means.prober.clone();
+    tasks.spawn(vigil::watch_over(client.clone(), identity.clone(), prober, sees, events.clone()));
+    tasks.spawn(streams::keep(client.clone(), identity.name.clone(), means.services.clone()));
     let writer = writer::Writer { client, node: identity.name.clone(), events: events.clone() };
     tokio::select! {
         () = until.cancelled() => {}

@@ -3,6 +3,7 @@
 //! A node may be behind NAT; nothing ever has to reach it. What runs containers is behind the trait [`Containers`].
 
 mod containers;
+mod dial;
 mod forward;
 mod log;
 mod serve;
@@ -16,6 +17,8 @@ use http::header::{CONNECTION, UPGRADE};
 use http::{Request, StatusCode};
 use kube::Client;
 use kube::client::Body;
+use litek8s_daemon::metrics::Metrics;
+use litek8s_daemon::serve::Readiness;
 use litek8s_daemon::streams;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +36,15 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// A connection that lasted this long was a good one.
 const GOOD: Duration = Duration::from_secs(30);
 
+/// What a node answers the server with.
+#[derive(Clone)]
+pub(crate) struct Services {
+    pub(crate) containers: Arc<dyn Containers>,
+    /// What `nodes/NAME/proxy` shows of the agent itself.
+    pub(crate) metrics: Metrics,
+    pub(crate) ready: Readiness,
+}
+
 /// Serves the streams of a node and nothing else, until `shutdown`: for a node whose pods another program runs.
 ///
 /// # Errors
@@ -44,6 +56,8 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let node = options.node_name()?;
     let source = Source::new(options, &node)?;
+    let ready = Readiness::new("the server was not reached yet");
+    let services = Services { containers, metrics: Metrics::default(), ready };
     loop {
         let client = tokio::select! {
             client = source.client() => client,
@@ -51,7 +65,10 @@ pub async fn run(
         };
         let serving = async {
             match client {
-                Ok((client, _)) => keep(client, node.clone(), containers.clone()).await,
+                Ok((client, _)) => {
+                    services.ready.ready();
+                    keep(client, node.clone(), services.clone()).await;
+                }
                 Err(error) => tracing::warn!(error = format!("{error:#}"), "cannot join yet"),
             }
             tokio::time::sleep(RETRY.0).await;
@@ -64,7 +81,7 @@ pub async fn run(
 }
 
 /// Connects, serves, and connects again; never returns.
-pub(crate) async fn keep(client: Client, node: String, containers: Arc<dyn Containers>) {
+pub(crate) async fn keep(client: Client, node: String, services: Services) {
     let mut pause = RETRY.0;
     let mut failing = false;
     loop {
@@ -73,7 +90,7 @@ pub(crate) async fn keep(client: Client, node: String, containers: Arc<dyn Conta
             Ok(upgraded) => {
                 tracing::info!(node, "connected for streams");
                 failing = false;
-                serve::connection(upgraded, containers.clone()).await;
+                serve::connection(upgraded, services.clone()).await;
                 if begun.elapsed() >= GOOD {
                     pause = RETRY.0;
                 }

@@ -67,7 +67,11 @@ impl Client {
         &self,
         request: http::Request<Body>,
     ) -> Result<http::Response<Incoming>, String> {
-        self.0.request(request).await.map_err(|error| causes(&error))
+        // The outermost says only that sending failed.
+        self.0
+            .request(request)
+            .await
+            .map_err(|error| error.source().map_or_else(|| error.to_string(), causes))
     }
 }
 
@@ -76,10 +80,10 @@ pub(super) async fn read(body: Incoming, most: usize) -> Result<bytes::Bytes, Bo
     Ok(http_body_util::Limited::new(body, most).collect().await?.to_bytes())
 }
 
-/// An error with everything behind it: the outermost says only that sending failed.
-fn causes(error: &legacy::Error) -> String {
+/// An error with everything behind it.
+pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
-    let mut next = error.source();
+    let mut next = Some(error);
     while let Some(error) = next {
         let text = error.to_string();
         // Wrappers repeat what they wrap.
@@ -88,5 +92,5 @@ fn causes(error: &legacy::Error) -> String {
         }
         next = error.source();
     }
-    if texts.is_empty() { error.to_string() } else { texts.join(": ") }
+    texts.join(": ")
 }

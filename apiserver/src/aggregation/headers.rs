@@ -5,7 +5,10 @@ use std::fmt::Write;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 
+use crate::audit::Source;
 use crate::request::UserInfo;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 pub(crate) const REMOTE_USER: &str = "X-Remote-User";
 pub(crate) const REMOTE_UID: &str = "X-Remote-Uid";
@@ -25,14 +28,14 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 ];
 
 /// The protocol that a request or answer changes to.
-pub(super) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut named = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let asks = named.any(|value| value.split(',').any(|token| token.trim().eq_ignore_ascii_case("upgrade")));
     headers.get(header::UPGRADE).filter(|_| asks).cloned()
 }
 
 /// Takes out what belongs to the connection; an upgrade goes on if it `may`.
-pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap, may_upgrade: bool) {
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap, may_upgrade: bool) {
     let upgrade = upgrade(headers).filter(|_| may_upgrade);
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -50,11 +53,8 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap, may_upgrade: bool) {
     }
 }
 
-/// Says for whom the request is, instead of what the client says about itself.
-///
-/// # Errors
-/// A name of the user cannot stand in a header; nothing is asked then, rather than for somebody else.
-pub(super) fn set_user(headers: &mut HeaderMap, user: &UserInfo) -> Result<(), http::Error> {
+/// Takes out what is meant for this server alone: credentials, and as whom somebody acts.
+pub(crate) fn strip_private(headers: &mut HeaderMap) {
     let private = |name: &HeaderName| {
         name == header::AUTHORIZATION
             || name.as_str().starts_with("x-remote-")
@@ -64,6 +64,22 @@ pub(super) fn set_user(headers: &mut HeaderMap, user: &UserInfo) -> Result<(), h
     for name in names {
         headers.remove(name);
     }
+}
+
+/// Adds the client to those that the request came by.
+pub(crate) fn forwarded_for(headers: &mut HeaderMap, source: Option<Source>) {
+    let address = source.map(|Source(from)| HeaderValue::try_from(from.ip().to_canonical().to_string()));
+    if let Some(Ok(address)) = address {
+        headers.append(FORWARDED_FOR, address);
+    }
+}
+
+/// Says for whom the request is, instead of what the client says about itself.
+///
+/// # Errors
+/// A name of the user cannot stand in a header; nothing is asked then, rather than for somebody else.
+pub(super) fn set_user(headers: &mut HeaderMap, user: &UserInfo) -> Result<(), http::Error> {
+    strip_private(headers);
     let mut add = |name: &str, value: &str| -> Result<(), http::Error> {
         headers.append(HeaderName::try_from(name)?, HeaderValue::try_from(value.as_bytes())?);
         Ok(())

@@ -11,18 +11,17 @@ use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
 use litek8s_machinery::status::Status;
 use tokio_util::sync::CancellationToken;
 
 use super::Backend;
-use super::headers::{is_redirect, set_user, strip_hop_by_hop, upgrade};
+use super::headers::{forwarded_for, is_redirect, set_user, strip_hop_by_hop, upgrade};
 use crate::api::Api;
 use crate::audit::Source;
 use crate::request::RequestContext;
 use crate::response::{Body, BoxError, Failure, Response};
+use crate::streams::splice;
 
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 impl Backend {
@@ -78,7 +77,7 @@ impl Backend {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let (mut parts, body) = request.into_parts();
-        let source = parts.extensions.get::<Source>().map(|source| source.0.ip().to_string());
+        let source = parts.extensions.get::<Source>().copied();
         parts.extensions.clear();
         parts.version = Version::HTTP_11;
         let path = parts.uri.path_and_query().cloned();
@@ -90,9 +89,7 @@ impl Backend {
         if let Ok(id) = HeaderValue::try_from(&*ctx.audit_id) {
             parts.headers.insert(AUDIT_ID, id);
         }
-        if let Some(Ok(from)) = source.map(HeaderValue::try_from) {
-            parts.headers.append(FORWARDED_FOR, from);
-        }
+        forwarded_for(&mut parts.headers, source);
         Ok(Request::from_parts(parts, body.map_err(Into::into).boxed_unsync()))
     }
 
@@ -115,13 +112,9 @@ pub(super) fn location(endpoint: &str, path: Option<PathAndQuery>) -> Result<Uri
 /// Passes bytes both ways until one side ends or the server stops.
 fn join(ours: OnUpgrade, theirs: OnUpgrade, stop: CancellationToken) {
     tokio::spawn(async move {
-        let copying = async {
-            let (ours, theirs) = tokio::try_join!(ours, theirs).map_err(std::io::Error::other)?;
-            tokio::io::copy_bidirectional(&mut TokioIo::new(ours), &mut TokioIo::new(theirs)).await
-        };
         tokio::select! {
             () = stop.cancelled() => {}
-            copied = copying => if let Err(error) = copied {
+            copied = splice(ours, theirs) => if let Err(error) = copied {
                 tracing::debug!(%error, "an upgraded connection to an aggregated server ended");
             }
         }

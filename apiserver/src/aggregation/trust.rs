@@ -12,7 +12,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use crate::admission::webhook::system_bundle;
 
 /// The verifier of a backend: certificates of `bundle` (PEM) or of the machine; none with `insecure`.
-pub(super) fn trust(
+pub(crate) fn trust(
     bundle: &[u8],
     insecure: bool,
     provider: &Arc<CryptoProvider>,

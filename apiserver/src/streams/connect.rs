@@ -13,7 +13,7 @@ use crate::strategy::WriteContext;
 
 /// Lets webhooks change the options, and policies and webhooks refuse the stream.
 pub(super) async fn admit(api: &Arc<Api>, ctx: &RequestContext, options: &mut Value) -> Result<(), Failure> {
-    let served = api.registry.get("", "v1", "pods").ok_or_else(Status::unknown_resource)?;
+    let served = api.registry.get("", "v1", &ctx.info.resource).ok_or_else(Status::unknown_resource)?;
     let view = api.replica.view();
     let cx = WriteContext {
         api,

@@ -193,6 +193,22 @@ impl Nodes {
     /// # Errors
     /// 503 when the node is not connected or has no room; what the agent says when it refuses.
     pub(super) async fn send(&self, node: &str, request: http::Request<Body>) -> Result<NodeStream, Failure> {
+        let answer = self.ask(node, request).await?;
+        if answer.status() == StatusCode::OK {
+            return Ok(answer.into_body());
+        }
+        Err(refusal(answer.map(|stream| stream.incoming)).await)
+    }
+
+    /// The answer of a node's agent, whatever it is.
+    ///
+    /// # Errors
+    /// 503 when the node is not connected or has no room.
+    pub(super) async fn ask(
+        &self,
+        node: &str,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<NodeStream>, Failure> {
         let Connected { mut sender, room, .. } = self.find(node)?;
         let Ok(place) = room.try_acquire_owned() else {
             return Err(Status::service_unavailable(format!(
@@ -209,10 +225,7 @@ impl Nodes {
             .await
             .map_err(|_| broken(format!("did not begin within {} s", PATIENCE.as_secs())))?
             .map_err(|error| broken(format!("broke: {error}")))?;
-        if response.status() == StatusCode::OK {
-            return Ok(NodeStream { incoming: response.into_body(), _place: place });
-        }
-        Err(refusal(response).await)
+        Ok(response.map(|incoming| NodeStream { incoming, _place: place }))
     }
 }
 

@@ -1,7 +1,9 @@
-//! What an `Upgrade` asks for, and the 101 that grants it; never what is spoken afterwards.
+//! What an `Upgrade` asks for, the 101 that grants it, and two upgraded connections made one; never what is spoken.
 
 use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
 use http::{HeaderMap, StatusCode};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 
 use crate::response::{self, Response};
 
@@ -24,6 +26,12 @@ pub(super) fn switching(protocol: &'static str) -> Response {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     response.headers_mut().insert(UPGRADE, HeaderValue::from_static(protocol));
     response
+}
+
+/// Passes bytes both ways until one side ends.
+pub(crate) async fn splice(ours: OnUpgrade, theirs: OnUpgrade) -> std::io::Result<()> {
+    let (ours, theirs) = tokio::try_join!(ours, theirs).map_err(std::io::Error::other)?;
+    tokio::io::copy_bidirectional(&mut TokioIo::new(ours), &mut TokioIo::new(theirs)).await.map(drop)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ mod containers;
 mod forward;
 #[path = "streams/place.rs"]
 mod place;
+#[path = "streams/proxy.rs"]
+mod proxy;
 
 use http::StatusCode;
 use litek8s_node_agent::streams::NoContainers;

@@ -1,5 +1,7 @@
 //! What runs containers, as the streams see it.
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -144,6 +146,11 @@ pub trait Containers: Send + Sync + 'static {
         pod: &'a str,
         port: u16,
     ) -> BoxFuture<'a, Result<Box<dyn Connection>, Refusal>>;
+
+    /// Connects to an address of one of the node's pods, or of the node itself.
+    fn dial<'a>(&'a self, to: SocketAddr) -> BoxFuture<'a, Result<Box<dyn Connection>, Refusal>> {
+        Box::pin(super::dial::tcp(to))
+    }
 }
 
 /// A node that runs no containers.

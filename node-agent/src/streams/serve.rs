@@ -1,14 +1,14 @@
-//! HTTP/2 on the connection that was turned round: the paths of a kubelet, each answered by a stream.
+//! HTTP/2 on the connection that was turned round: the paths of a kubelet, each answered by a stream, connections to what
+//! the node reaches, and what the agent says of itself.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -16,10 +16,10 @@ use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use litek8s_daemon::streams;
+use litek8s_daemon::{serve, streams};
 
 use super::containers::{ByteStream, ContainerName, Containers, Refusal};
-use super::{forward, log, session};
+use super::{Services, dial, forward, log, session};
 
 /// How often a silent server is asked for a sign of life, and how long it may take.
 const PING: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(15));
@@ -27,10 +27,10 @@ const PING: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// Answers the server's requests until the connection ends.
-pub(super) async fn connection(upgraded: Upgraded, containers: Arc<dyn Containers>) {
+pub(super) async fn connection(upgraded: Upgraded, services: Services) {
     let service = service_fn(move |request| {
-        let containers = containers.clone();
-        async move { Ok::<_, Infallible>(answer(&*containers, request).await) }
+        let services = services.clone();
+        async move { Ok::<_, Infallible>(answer(&services, request).await) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -46,14 +46,24 @@ pub(super) async fn connection(upgraded: Upgraded, containers: Arc<dyn Container
     }
 }
 
-async fn answer(containers: &dyn Containers, request: Request<Incoming>) -> Response<Body> {
-    match begin(containers, request).await {
-        Ok(bytes) => response(StatusCode::OK, streamed(bytes)),
-        Err(refusal) => {
-            let text = Full::new(Bytes::from(refusal.message));
-            response(refusal.code, text.map_err(|never| match never {}).boxed_unsync())
-        }
+async fn answer(services: &Services, request: Request<Incoming>) -> Response<Body> {
+    if let Some(own) = own(request.uri()) {
+        let answer = match *request.method() {
+            Method::GET | Method::HEAD => serve::answer(&own, &services.metrics, &services.ready),
+            _ => refused(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "the agent is only looked at")),
+        };
+        return answer.map(|body| body.map_err(|never| match never {}).boxed_unsync());
     }
+    match begin(&*services.containers, request).await {
+        Ok(bytes) => response(StatusCode::OK, streamed(bytes)),
+        Err(refusal) => refused(refusal).map(|body| body.map_err(|never| match never {}).boxed_unsync()),
+    }
+}
+
+/// What is asked of the agent itself, as its own listener has it.
+fn own(uri: &Uri) -> Option<Uri> {
+    let rest = uri.path_and_query()?.as_str().strip_prefix(streams::OWN)?;
+    if rest.starts_with('/') { rest.parse().ok() } else { None }
 }
 
 async fn begin(containers: &dyn Containers, request: Request<Incoming>) -> Result<ByteStream, Refusal> {
@@ -90,6 +100,10 @@ async fn begin(containers: &dyn Containers, request: Request<Incoming>) -> Resul
             let connection = containers.connect(namespace, pod, port).await?;
             Ok(forward::body(connection, request.into_body()))
         }
+        (&Method::POST, ["dial"]) => {
+            let connection = containers.dial(dial::address(&query)?).await?;
+            Ok(forward::body(connection, request.into_body()))
+        }
         _ => Err(Refusal::new(StatusCode::NOT_FOUND, format!("the agent has no {path}"))),
     }
 }
@@ -102,7 +116,11 @@ fn streamed(bytes: ByteStream) -> Body {
     StreamBody::new(bytes.map(|bytes| bytes.map(Frame::data))).boxed_unsync()
 }
 
-fn response(code: StatusCode, body: Body) -> Response<Body> {
+fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
+    response(refusal.code, Full::new(Bytes::from(refusal.message)))
+}
+
+fn response<B>(code: StatusCode, body: B) -> Response<B> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));

@@ -1,5 +1,6 @@
 //! Containers that a test stands in for: `app` has a log that the test writes, `side` says nothing.
 
+use std::net::SocketAddr;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -151,6 +152,20 @@ impl Containers for TestContainers {
             Ok(Box::new(stream) as Box<dyn Connection>)
         })
     }
+
+    /// Pods have addresses that this machine has not; their ports are here.
+    fn dial<'a>(&'a self, to: SocketAddr) -> BoxFuture<'a, Result<Box<dyn Connection>, Refusal>> {
+        Box::pin(async move {
+            let connected = TcpStream::connect(("127.0.0.1", to.port())).await;
+            Ok(Box::new(connected.map_err(|_| refused(to))?) as Box<dyn Connection>)
+        })
+    }
+}
+
+/// A refusal as an agent words it.
+fn refused(to: SocketAddr) -> Refusal {
+    let why = format!("dial tcp {to}: connect: connection refused");
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
 /// Runs a command of this machine.
