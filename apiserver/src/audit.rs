@@ -12,11 +12,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
+use http::header::CONTENT_TYPE;
 
-pub(crate) use recording::{AtEnd, Recording};
+pub(crate) use recording::{AtEnd, Recording, UntilEnd};
 
 use crate::metrics::ApiMetrics;
-use crate::request::RequestInfo;
+use crate::request::{Annotations, RequestInfo};
 use log::Log;
 use policy::Policy;
 
@@ -70,10 +71,14 @@ impl Audit {
         info: &RequestInfo,
         request: &http::Request<B>,
         audit_id: &str,
+        annotations: &Annotations,
         now: jiff::Timestamp,
     ) -> Option<Arc<Recording>> {
         let active = self.0.as_ref()?;
-        Some(Arc::new(Recording::new(active.clone(), info, request, audit_id, now)))
+        let event = event::begin(info, request, audit_id, now);
+        let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
+        Some(Arc::new(Recording::new(active.clone(), info, content_type, event, annotations.clone())))
     }
 
     /// Waits until everything is in the file.

@@ -22,13 +22,13 @@ pub use inflight::InFlight;
 pub(crate) use unread::RequestBody;
 
 use crate::api::Api;
-use crate::audit::{Audit, Recording};
+use crate::audit::{Audit, Recording, UntilEnd};
 use crate::authentication::{self, Caller, InProcess, PeerCertificate};
 use crate::authorization::{Attributes, Authorizer, Decision};
 use crate::health::Health;
 use crate::join::Join;
 use crate::metrics::{RequestLabels, dry_run as requested_dry_run};
-use crate::request::{RequestContext, RequestInfo, UserInfo, Warnings};
+use crate::request::{Annotations, RequestContext, RequestInfo, UserInfo, Warnings};
 use crate::response::{self, Output, Response};
 use crate::server::Handler;
 
@@ -62,7 +62,7 @@ impl Handler for Stack {
     ) -> Response {
         let started = Instant::now();
         let audit_id = audit_id(&request);
-        let warnings = Warnings::default();
+        let (warnings, annotations) = (Warnings::default(), Annotations::default());
         let info = match RequestInfo::parse(request.method(), request.uri()) {
             Ok(info) => info,
             Err(error) => {
@@ -80,13 +80,14 @@ impl Handler for Stack {
         let long_running = info.is_long_running();
         let method = request.method().clone();
         let path = info.path.clone();
-        let recording = self.audit.record(&info, &request, &audit_id, self.api.clock.now());
+        let recording = self.audit.record(&info, &request, &audit_id, &annotations, self.api.clock.now());
         let pass = Pass {
             stack: self.clone(),
             peer,
             info,
             audit_id: audit_id.clone(),
             warnings: warnings.clone(),
+            annotations,
             recording: recording.clone(),
         };
         let (parts, body) = request.into_parts();
@@ -99,10 +100,15 @@ impl Handler for Stack {
         let whole = !long_running;
         let size = whole.then(|| response.body().size_hint().exact()).flatten();
         self.api.metrics.answered(labels.clone(), dry_run, code, whole.then_some(took), size);
-        let (response, at_end) = match &recording {
+        let (mut response, mut at_end) = match &recording {
             Some(recording) => recording.answered(response, long_running).await,
             None => (response, None),
         };
+        if let Some(until) = response.extensions_mut().remove::<UntilEnd>()
+            && let Some(at_end) = at_end.take()
+        {
+            until.set(at_end);
+        }
         let response = if long_running && response.status().is_success() {
             let counted = self.api.metrics.long_running(&labels);
             response.map(|body| ending::until(body, self.api.shutdown.clone(), counted, at_end))
@@ -122,6 +128,7 @@ struct Pass {
     info: RequestInfo,
     audit_id: String,
     warnings: Warnings,
+    annotations: Annotations,
     recording: Option<Arc<Recording>>,
 }
 
@@ -176,8 +183,8 @@ impl Pass {
         let deadline = deadline::of(&self.info, stack.request_timeout)?;
         // A limit beyond what the clock counts to is none.
         let deadline = deadline.and_then(|limit| Instant::now().checked_add(limit));
-        let Self { info, audit_id, warnings, .. } = self;
-        let ctx = RequestContext { info, user, bound_term, audit_id, warnings, deadline };
+        let Self { info, audit_id, warnings, annotations, .. } = self;
+        let ctx = RequestContext { info, user, bound_term, audit_id, warnings, annotations, deadline };
         let routed = stack.route(ctx, request);
         let Some(deadline) = deadline else { return Ok(routed.await) };
         tokio::time::timeout_at(deadline, routed)

@@ -91,6 +91,28 @@ impl Warnings {
     }
 }
 
+/// Facts about a request for its record in the audit log; clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Annotations(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Annotations {
+    /// The most that are kept.
+    const MOST: usize = 256;
+
+    /// Adds a fact; what was said first under a key stays.
+    pub fn add(&self, key: impl Into<String>, value: impl Into<String>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < Self::MOST {
+            all.entry(key.into()).or_insert_with(|| value.into());
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> BTreeMap<String, String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Everything the filters found out about one request.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
@@ -104,6 +126,8 @@ pub struct RequestContext {
     pub audit_id: String,
     /// The warnings of the answer.
     pub warnings: Warnings,
+    /// What its record in the audit log says besides.
+    pub annotations: Annotations,
     /// When the request must be answered; `None` for watches, which end by their own `timeoutSeconds`.
     pub deadline: Option<tokio::time::Instant>,
 }

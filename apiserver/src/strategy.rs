@@ -20,7 +20,7 @@ use litek8s_store::{Claim, View};
 use serde_json::Value;
 
 use crate::api::Api;
-use crate::request::{UserInfo, Warnings};
+use crate::request::{Annotations, UserInfo, Warnings};
 use crate::response::Failure;
 
 pub(crate) use plain::for_builtin;
@@ -42,6 +42,8 @@ pub struct WriteContext<'a> {
     pub user: &'a UserInfo,
     /// Where warnings for the answer go.
     pub warnings: &'a Warnings,
+    /// What goes into the audit log besides.
+    pub annotations: &'a Annotations,
     /// The time of the write.
     pub now: jiff::Timestamp,
     /// Whether nothing will be stored.

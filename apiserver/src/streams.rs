@@ -28,6 +28,7 @@ use litek8s_machinery::status::Status;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
+use crate::audit::UntilEnd;
 use crate::authorization::Attributes;
 use crate::filters::{RequestBody, failure};
 use crate::metrics::{Counted, RequestLabels};
@@ -100,10 +101,21 @@ async fn answered(
     }
 }
 
-/// One more open stream in the metrics, as long as it lives.
-fn counted(api: &Api, ctx: &RequestContext, headers: &HeaderMap) -> Counted {
-    let served = api.registry.get("", "v1", &ctx.info.resource);
-    api.metrics.long_running(&RequestLabels::of(&ctx.info, served.as_deref(), headers))
+/// An upgraded connection: counted among the open streams, and its record in the audit log not over, as long as this lives.
+struct Open {
+    _counted: Counted,
+    _until: UntilEnd,
+}
+
+impl Open {
+    /// The connection that begins with `response`.
+    fn new(api: &Api, ctx: &RequestContext, headers: &HeaderMap, response: &mut Response) -> Self {
+        let served = api.registry.get("", "v1", &ctx.info.resource);
+        let labels = RequestLabels::of(&ctx.info, served.as_deref(), headers);
+        let until = UntilEnd::default();
+        response.extensions_mut().insert(until.clone());
+        Self { _counted: api.metrics.long_running(&labels), _until: until }
+    }
 }
 
 /// A WebSocket begins with a GET: whoever may only `get` must not get a shell by it.

@@ -184,11 +184,7 @@ impl Attributes<'_> {
 
     /// A fact for the audit log.
     pub(super) fn annotate(&self, key: &str, value: &str) {
-        tracing::info!(
-            target: "litek8s::audit",
-            key, value, user = self.cx.user.name, resource = %self.cx.resource.group_resource(),
-            namespace = self.cx.namespace, name = self.name, "audit annotation"
-        );
+        self.cx.annotations.add(key, value);
     }
 }
 

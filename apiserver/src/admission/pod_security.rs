@@ -55,8 +55,12 @@ pub(super) fn check(attributes: &Attributes<'_>, object: &Value) -> Result<(), F
             &format!("would violate PodSecurity {text:?}: {why}"),
         );
     }
-    if is_pod
-        && let Some((level, text)) = level(&labels, "enforce")
+    let enforced = level(&labels, "enforce").filter(|_| is_pod);
+    if is_pod {
+        let policy = enforced.as_ref().map_or("privileged:latest", |(_, text)| text);
+        attributes.annotate("pod-security.kubernetes.io/enforce-policy", policy);
+    }
+    if let Some((level, text)) = enforced
         && let Some(why) = said(&seen, level)
     {
         return Err(attributes.forbidden(format!("violates PodSecurity {text:?}: {why}")));

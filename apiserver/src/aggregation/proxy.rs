@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::Backend;
 use super::headers::{forwarded_for, is_redirect, set_user, strip_hop_by_hop, upgrade};
 use crate::api::Api;
-use crate::audit::Source;
+use crate::audit::{Source, UntilEnd};
 use crate::request::RequestContext;
 use crate::response::{Body, BoxError, Failure, Response};
 use crate::streams::splice;
@@ -47,9 +47,11 @@ impl Backend {
         let ours = upgrading.then(|| hyper::upgrade::on(&mut request));
         let outgoing = self.outgoing(ctx, request, &endpoint)?;
         let mut answer = client.send(outgoing).await.map_err(|why| self.unreachable(&why))?;
+        let mut upgraded = None;
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             let Some(ours) = ours else { return Err(self.unreachable("it changed protocols unasked")) };
-            join(ours, hyper::upgrade::on(&mut answer), api.shutdown.clone());
+            let until = upgraded.insert(UntilEnd::default()).clone();
+            join(ours, hyper::upgrade::on(&mut answer), until, api.shutdown.clone());
         }
         if is_redirect(answer.status(), answer.headers()) {
             let why = "the backend attempted to redirect this request, which is not permitted";
@@ -57,6 +59,7 @@ impl Backend {
         }
         let (mut parts, body) = answer.into_parts();
         strip_hop_by_hop(&mut parts.headers, parts.status == StatusCode::SWITCHING_PROTOCOLS);
+        upgraded.map(|until| parts.extensions.insert(until));
         let body = body.map_err(Into::into).boxed_unsync();
         let body = match ctx.deadline {
             Some(deadline) => {
@@ -109,9 +112,10 @@ pub(super) fn location(endpoint: &str, path: Option<PathAndQuery>) -> Result<Uri
     Ok(Uri::from_parts(parts)?)
 }
 
-/// Passes bytes both ways until one side ends or the server stops.
-fn join(ours: OnUpgrade, theirs: OnUpgrade, stop: CancellationToken) {
+/// Passes bytes both ways until one side ends or the server stops; then `until` is let go.
+fn join(ours: OnUpgrade, theirs: OnUpgrade, until: UntilEnd, stop: CancellationToken) {
     tokio::spawn(async move {
+        let _until = until;
         tokio::select! {
             () = stop.cancelled() => {}
             copied = splice(ours, theirs) => if let Err(error) = copied {

@@ -1,7 +1,8 @@
 //! One request on its way: what is known of it grows, and each stage that the policy wants becomes a line.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
 use hyper::body::Body;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::policy::{Level, Stage, Verdict};
 use super::{Active, event, object};
 use crate::authorization::Decision;
-use crate::request::{RequestInfo, UserInfo};
+use crate::request::{Annotations, RequestInfo, UserInfo};
 use crate::response::{self, Response};
 
 /// Bytes of a request's body, as they were read.
@@ -21,6 +22,7 @@ pub(crate) struct Recording {
     active: Arc<Active>,
     info: RequestInfo,
     content_type: String,
+    annotations: Annotations,
     body: Copied,
     state: Mutex<State>,
 }
@@ -32,18 +34,16 @@ struct State {
 
 impl Recording {
     /// A record that knows only the request.
-    pub(super) fn new<B>(
+    pub(super) fn new(
         active: Arc<Active>,
         info: &RequestInfo,
-        request: &http::Request<B>,
-        audit_id: &str,
-        now: jiff::Timestamp,
+        content_type: String,
+        event: Map<String, Value>,
+        annotations: Annotations,
     ) -> Self {
-        let content_type =
-            request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let state = State { event: event::begin(info, request, audit_id, now), verdict: None };
-        let (info, content_type) = (info.clone(), content_type.to_owned());
-        Self { active, info, content_type, body: Copied::default(), state: Mutex::new(state) }
+        let (info, body) = (info.clone(), Copied::default());
+        let state = Mutex::new(State { event, verdict: None });
+        Self { active, info, content_type, annotations, body, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -77,9 +77,8 @@ impl Recording {
             Decision::Allow(reason) => ("allow", reason),
             Decision::Deny(reason) => ("forbid", reason),
         };
-        let annotations =
-            json!({"authorization.k8s.io/decision": word, "authorization.k8s.io/reason": reason});
-        self.state().event.insert("annotations".to_owned(), annotations);
+        self.annotations.add("authorization.k8s.io/decision", word);
+        self.annotations.add("authorization.k8s.io/reason", reason.clone());
     }
 
     /// The answer, on its way out; a stream's end is recorded when the guard is dropped.
@@ -104,7 +103,7 @@ impl Recording {
         self.complete_request(&verdict);
         let code = response.status();
         let status = json!({"metadata": {}, "code": code.as_u16()});
-        if streams && code.is_success() {
+        if code == StatusCode::SWITCHING_PROTOCOLS || (streams && code.is_success()) {
             self.add(Stage::ResponseStarted, Some(status.clone()), None).await;
             return (response, Some(AtEnd { recording: self.clone(), status }));
         }
@@ -174,6 +173,10 @@ impl Recording {
         }
         let mut event = state.event.clone();
         drop(state);
+        let annotations = self.annotations.all();
+        if !annotations.is_empty() {
+            event.insert("annotations".to_owned(), json!(annotations));
+        }
         event.insert("stage".to_owned(), json!(stage.name()));
         event.insert("stageTimestamp".to_owned(), json!(event::time(jiff::Timestamp::now())));
         event.extend(status.map(|status| ("responseStatus".to_owned(), status)));
@@ -212,6 +215,19 @@ fn shown_status(answer: &Value, mut status: Value) -> Value {
 pub(crate) struct AtEnd {
     recording: Arc<Recording>,
     status: Value,
+}
+
+/// Where the end of an upgraded connection's record waits: an extension of the answer, and held by whoever carries the
+/// connection. The last one who lets go of it ends the record.
+#[derive(Clone, Default)]
+pub(crate) struct UntilEnd(Arc<OnceLock<AtEnd>>);
+
+impl UntilEnd {
+    /// The record ends with the connection.
+    pub(crate) fn set(&self, at_end: AtEnd) {
+        // An answer goes out once.
+        let _ = self.0.set(at_end);
+    }
 }
 
 impl Drop for AtEnd {

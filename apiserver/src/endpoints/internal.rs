@@ -17,7 +17,7 @@ use super::write::{Writing, Written};
 use super::{Call, input, metadata};
 use crate::api::Api;
 use crate::registry::Served;
-use crate::request::{RequestContext, RequestInfo, UserInfo, Warnings};
+use crate::request::{Annotations, RequestContext, RequestInfo, UserInfo, Warnings};
 use crate::response::{Failure, Output};
 
 /// Who writes from within.
@@ -103,6 +103,7 @@ impl Internal<'_> {
             bound_term: Some(self.term),
             audit_id: String::new(),
             warnings: Warnings::default(),
+            annotations: Annotations::default(),
             deadline: None,
         }
     }

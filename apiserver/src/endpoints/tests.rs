@@ -22,7 +22,7 @@ use crate::api::{Api, SystemClock};
 use crate::authorization::Authorizer;
 use crate::metrics::ApiMetrics;
 use crate::registry::Registry;
-use crate::request::{RequestContext, RequestInfo, UserInfo, Warnings};
+use crate::request::{Annotations, RequestContext, RequestInfo, UserInfo, Warnings};
 use crate::response::Response;
 use crate::service_account::open_issuer;
 
@@ -89,6 +89,7 @@ impl Server {
             bound_term: None,
             audit_id: String::new(),
             warnings: warnings.clone(),
+            annotations: Annotations::default(),
             deadline: None,
         };
         let response = if crate::reviews::handles(&ctx.info) {

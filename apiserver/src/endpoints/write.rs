@@ -82,6 +82,7 @@ impl<'a> Writing<'a> {
             namespace: self.call.namespace(),
             user: &self.call.ctx.user,
             warnings: &self.call.ctx.warnings,
+            annotations: &self.call.ctx.annotations,
             now: self.now,
             dry_run: self.options.dry_run,
         }

@@ -23,6 +23,7 @@ pub(super) async fn admit(api: &Arc<Api>, ctx: &RequestContext, options: &mut Va
         namespace: &ctx.info.namespace,
         user: &ctx.user,
         warnings: &ctx.warnings,
+        annotations: &ctx.annotations,
         now: api.clock.now(),
         dry_run: false,
     };

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::upgrade;
 use crate::api::Api;
+use crate::audit::UntilEnd;
 use crate::filters::RequestBody;
 use crate::response::{Body, BoxError, Failure, Response};
 
@@ -91,16 +92,20 @@ pub(super) fn connect(
     }
     let upgrade = hyper::upgrade::on(&mut request);
     let (api, node) = (api.clone(), node.to_owned());
+    let until = UntilEnd::default();
+    let mut response = upgrade::switching(streams::PROTOCOL);
+    response.extensions_mut().insert(until.clone());
     api.streams.tasks.spawn({
         let api = api.clone();
         async move {
+            let _until = until;
             tokio::select! {
                 () = api.shutdown.cancelled() => {}
                 () = keep(&api.streams.nodes, &node, upgrade) => {}
             }
         }
     });
-    Ok(upgrade::switching(streams::PROTOCOL))
+    Ok(response)
 }
 
 /// Holds the connection until it ends or the node opens another one.

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use super::client::{spdy_with, switching_to_spdy};
 use super::nodes::NodeStream;
 use super::websocket::{self, Handshake};
-use super::{connect, counted, pod, tunnel};
+use super::{Open, connect, pod, tunnel};
 use crate::api::Api;
 use crate::filters::RequestBody;
 use crate::request::{Query, RequestContext};
@@ -103,12 +103,12 @@ pub(super) async fn serve(
     // A connection to a port comes later; that the node is not there is told now.
     api.streams.nodes.check(&node)?;
     let upgrade = hyper::upgrade::on(&mut request);
-    let response = client.response();
-    let counted = counted(api, ctx, request.headers());
+    let mut response = client.response();
+    let open = Open::new(api, ctx, request.headers(), &mut response);
     let target = Target { api: api.clone(), node, namespace: pod.namespace, pod: pod.name };
     let end = api.shutdown.clone();
     api.streams.tasks.spawn(async move {
-        let _counted = counted;
+        let _open = open;
         let session = async {
             match upgrade.await {
                 Ok(upgraded) => client.serve(upgraded, target).await,

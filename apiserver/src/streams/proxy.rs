@@ -15,7 +15,7 @@ use litek8s_machinery::gvk::GroupResource;
 use litek8s_machinery::status::Status;
 use serde_json::json;
 
-use super::{connect, counted, splice};
+use super::{Open, connect, splice};
 use crate::aggregation::{strip_hop_by_hop, upgrade};
 use crate::api::Api;
 use crate::filters::RequestBody;
@@ -25,15 +25,8 @@ use head::Outgoing;
 use target::Target;
 
 /// The methods that are passed on.
-const METHODS: [Method; 7] = [
-    Method::GET,
-    Method::HEAD,
-    Method::POST,
-    Method::PUT,
-    Method::PATCH,
-    Method::DELETE,
-    Method::OPTIONS,
-];
+const METHODS: [Method; 7] =
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
 
 /// Passes a request on and its answer back.
 pub(super) async fn serve(
@@ -43,7 +36,10 @@ pub(super) async fn serve(
 ) -> Result<Response, Failure> {
     let info = &ctx.info;
     if !METHODS.contains(request.method()) {
-        return Err(Status::method_not_allowed(&GroupResource::new("", &info.resource), request.method().as_str()));
+        return Err(Status::method_not_allowed(
+            &GroupResource::new("", info.resource.as_str()),
+            request.method().as_str(),
+        ));
     }
     let kind = match info.resource.as_str() {
         "nodes" => "NodeProxyOptions",
@@ -109,13 +105,17 @@ async fn passed(
     let Outgoing { request, ours, host, headers } = outgoing;
     let mut answer = dial::send(api, stream, request).await.map_err(|why| unreachable(&why))?;
     let switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
-    if switched {
-        let Some(ours) = ours else { return Err(unreachable("it changed protocols unasked")) };
-        let theirs = hyper::upgrade::on(&mut answer);
-        let counted = counted(api, ctx, &headers);
+    let theirs = switched.then(|| hyper::upgrade::on(&mut answer));
+    let (mut parts, body) = answer.into_parts();
+    strip_hop_by_hop(&mut parts.headers, switched);
+    head::incoming(&mut parts.headers, before, [to, &host]);
+    let mut response = Response::from_parts(parts, body.map_err(Into::into).boxed_unsync());
+    if let Some(theirs) = theirs {
+        let ours = ours.ok_or_else(|| unreachable("it changed protocols unasked"))?;
+        let open = Open::new(api, ctx, &headers, &mut response);
         let end = api.shutdown.clone();
         api.streams.tasks.spawn(async move {
-            let _counted = counted;
+            let _open = open;
             tokio::select! {
                 () = end.cancelled() => {}
                 ended = splice(ours, theirs) => if let Err(error) = ended {
@@ -124,8 +124,5 @@ async fn passed(
             }
         });
     }
-    let (mut parts, body) = answer.into_parts();
-    strip_hop_by_hop(&mut parts.headers, switched);
-    head::incoming(&mut parts.headers, before, [to, &host]);
-    Ok(Response::from_parts(parts, body.map_err(Into::into).boxed_unsync()))
+    Ok(response)
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, Receiver, Sender};
 use super::nodes::NodeStream;
-use super::{connect, counted, pod, tunnel};
+use super::{Open, connect, pod, tunnel};
 use crate::api::Api;
 use crate::filters::RequestBody;
 use crate::request::{Query, RequestContext};
@@ -102,11 +102,11 @@ pub(super) async fn serve(
         format!("http://{node}/{what}/{}/{}/{container}?{}", pod.namespace, pod.name, options.to_query());
     let asked = Request::post(url).body(body).map_err(Status::internal)?;
     let from_agent = api.streams.nodes.send(node, asked).await?;
-    let response = client.response();
-    let counted = counted(api, ctx, request.headers());
+    let mut response = client.response();
+    let open = Open::new(api, ctx, request.headers(), &mut response);
     let end = api.shutdown.clone();
     api.streams.tasks.spawn(async move {
-        let _counted = counted;
+        let _open = open;
         let session = async {
             let (sender, receiver) = client.open(upgrade, &options).await?;
             run(sender, receiver, to_agent, from_agent).await;

@@ -100,3 +100,89 @@ async fn the_log_says_who_did_what_and_no_secret() {
         .collect();
     assert_eq!(stages, ["ResponseStarted", "ResponseComplete"]);
 }
+
+/// What the log says of the requests for a path.
+fn events(log: &std::path::Path, path: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).unwrap();
+    text.lines().map(|line| json_of(line.as_bytes())).filter(|event| event["requestURI"] == path).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_admission_found_is_in_the_log() {
+    let (server, log) = start().await;
+    let admin = server.admin(true).await;
+    let labels = json!({"pod-security.kubernetes.io/audit": "restricted"});
+    let namespace = json!({"metadata": {"name": "strict", "labels": labels}});
+    assert_eq!(admin.post("/api/v1/namespaces", &namespace).await.code, StatusCode::CREATED);
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let policy = json!({"metadata": {"name": "colors"}, "spec": {
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+            "operations": ["CREATE"], "resources": ["configmaps"]}]},
+        "auditAnnotations": [{"key": "color", "valueExpression": "object.data.color"}],
+        "validations": [{"expression": "object.data.color == 'red'", "message": "not red"}]}});
+    let binding = json!({"metadata": {"name": "colors"},
+        "spec": {"policyName": "colors", "validationActions": ["Audit"]}});
+    for (kind, object) in
+        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
+    {
+        let made = admin.post(&format!("{group}/{kind}"), &object).await;
+        assert_eq!(made.code, StatusCode::CREATED, "{}", made.text());
+    }
+    let maps = "/api/v1/namespaces/strict/configmaps";
+    let map = json!({"metadata": {"name": "m"}, "data": {"color": "blue"}});
+    assert_eq!(admin.post(maps, &map).await.code, StatusCode::CREATED);
+    let account = "/api/v1/namespaces/strict/serviceaccounts/default";
+    admin.until(account, |found| found["kind"] == "ServiceAccount").await;
+    let pods = "/api/v1/namespaces/strict/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(admin.post(pods, &pod).await.code, StatusCode::CREATED);
+    let directory = server.directory();
+    server.stop().await;
+
+    let of = |path: &str| events(&log, path).pop().unwrap()["annotations"].clone();
+    let (map, pod) = (of(maps), of(pods));
+    drop(directory);
+    assert_eq!(
+        (&map["authorization.k8s.io/decision"], &map["colors/color"]),
+        (&json!("allow"), &json!("blue"))
+    );
+    assert!(map["authorization.k8s.io/reason"].is_string());
+    let failure = map["validation.policy.admission.k8s.io/validation_failure"].as_str().unwrap();
+    assert_eq!(
+        json_of(failure.as_bytes()),
+        json!([{"message": "not red", "policy": "colors", "binding": "colors", "expressionIndex": 0,
+            "validationActions": ["Audit"]}])
+    );
+    assert_eq!(pod["pod-security.kubernetes.io/enforce-policy"], "privileged:latest");
+    let violations = pod["pod-security.kubernetes.io/audit-violations"].as_str().unwrap();
+    assert!(violations.starts_with("would violate PodSecurity \"restricted:latest\": "), "{violations}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgraded_connection_is_complete_when_it_ends() {
+    let (server, log) = start().await;
+    let path = "/v1-litek8s/nodes/n5/streams";
+    let identity = server.node_identity("n5").await;
+    let node = server.client(Some((&identity.certificate, &identity.key)), false).await;
+    let upgrade = node.with_header("connection", "upgrade").with_header("upgrade", "litek8s-streams.v1");
+    let response = upgrade.open(path).await;
+    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+    let connection = hyper::upgrade::on(response).await.unwrap();
+    let stages = || events(&log, path).iter().map(|event| event["stage"].clone()).collect::<Vec<_>>();
+    let until = async |wanted: &[&str]| {
+        while stages() != wanted {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    until(&["ResponseStarted"]).await;
+    // Another request comes after it in the log, and this one is still not complete.
+    let admin = server.admin(true).await;
+    assert_eq!(admin.get("/api/v1/namespaces/default").await.code, StatusCode::OK);
+    while events(&log, "/api/v1/namespaces/default").is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(stages(), ["ResponseStarted"]);
+    drop(connection);
+    until(&["ResponseStarted", "ResponseComplete"]).await;
+    server.stop().await;
+}
