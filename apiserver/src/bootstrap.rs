@@ -1,6 +1,7 @@
-//! What is in the store before the first client comes: namespaces, roles and the API's own Service; made or completed
-//! by each new leader in one entry of the log.
+//! What is in the store before the first client comes: namespaces, roles, FlowSchemas and the API's own Service; made or
+//! completed by each new leader in one entry of the log.
 
+mod flow_control;
 mod front_proxy;
 mod objects;
 mod roles;
@@ -50,6 +51,8 @@ enum Merge {
     AddTo(&'static str),
     /// These top-level fields are set.
     Replace(&'static [&'static str]),
+    /// Its spec is set while [`flow_control::AUTO_UPDATE`] is `true`.
+    Follow,
 }
 
 /// Makes what is missing and completes what is not as it should be; `serving` is where clients find this server.
@@ -60,9 +63,19 @@ pub async fn ensure(api: &Api, serving: SocketAddr, term: u64) -> Result<(), Boo
         .chain(objects::service_cidr(api))
         .chain(objects::api_service(api, serving))
         .chain(front_proxy::extension_authentication(api))
+        .chain(flow_control::all())
         .collect();
+    settle(api, &wanted, term).await
+}
+
+/// Makes what is missing of flow control and completes it, as [`ensure`] did once.
+pub(crate) async fn keep_flow_control(api: &Api, term: u64) -> Result<(), BootstrapError> {
+    settle(api, &flow_control::all().collect::<Vec<_>>(), term).await
+}
+
+async fn settle(api: &Api, wanted: &[Wanted], term: u64) -> Result<(), BootstrapError> {
     for _ in 0..ATTEMPTS {
-        let commands = missing(api, &api.replica.view(), &wanted)?;
+        let commands = missing(api, &api.replica.view(), wanted)?;
         if commands.is_empty() {
             return Ok(());
         }
@@ -113,6 +126,12 @@ fn create(api: &Api, served: &Served, wanted: &Wanted, key: litek8s_store::Objec
     Command::Create { key, object: Bytes::from(object.to_string()), claims }
 }
 
+fn replace(object: &mut Value, served: &Served, wanted: &Wanted, fields: &[&str]) {
+    let mut like = wanted.object.clone();
+    defaults::apply(served.resource.schema.get(), &mut like);
+    fields.iter().for_each(|field| object[*field] = like[*field].clone());
+}
+
 /// The update that completes an object, if it lacks something.
 fn complete(object: &Object, served: &Served, wanted: &Wanted) -> Option<Command> {
     let current: Value = serde_json::from_slice(&object.json).ok()?;
@@ -133,11 +152,11 @@ fn complete(object: &Object, served: &Served, wanted: &Wanted) -> Option<Command
             }
             changed[list] = Value::Array(present.into_iter().chain(lacking).collect());
         }
-        Merge::Replace(fields) => {
-            let mut like = wanted.object.clone();
-            defaults::apply(served.resource.schema.get(), &mut like);
-            fields.iter().for_each(|field| changed[*field] = like[*field].clone());
+        Merge::Follow if current["metadata"]["annotations"][flow_control::AUTO_UPDATE] != "true" => {
+            return None;
         }
+        Merge::Follow => replace(&mut changed, served, wanted, &["spec"]),
+        Merge::Replace(fields) => replace(&mut changed, served, wanted, fields),
     }
     if changed == current {
         return None;

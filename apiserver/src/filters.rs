@@ -9,7 +9,7 @@ pub(crate) mod route;
 mod unread;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -25,6 +25,7 @@ use crate::api::Api;
 use crate::audit::{Audit, Recording, UntilEnd};
 use crate::authentication::{self, Caller, InProcess, PeerCertificate};
 use crate::authorization::{Attributes, Authorizer, Decision};
+use crate::flow_control::{Flow, FlowControl};
 use crate::health::Health;
 use crate::join::Join;
 use crate::metrics::{RequestLabels, dry_run as requested_dry_run};
@@ -33,6 +34,8 @@ use crate::response::{self, Output, Response};
 use crate::server::Handler;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 /// The longest audit id that is taken from a client.
 const MAX_AUDIT_ID: usize = 64;
 
@@ -48,6 +51,8 @@ pub struct Stack {
     pub health: Arc<Health>,
     /// The audit log.
     pub audit: Audit,
+    /// What a request is of.
+    pub flow_control: FlowControl,
     /// How many requests at a time.
     pub in_flight: InFlight,
     /// How long a request may take that is no watch.
@@ -81,6 +86,7 @@ impl Handler for Stack {
         let method = request.method().clone();
         let path = info.path.clone();
         let recording = self.audit.record(&info, &request, &audit_id, &annotations, self.api.clock.now());
+        let flow = Arc::<OnceLock<Arc<Flow>>>::default();
         let pass = Pass {
             stack: self.clone(),
             peer,
@@ -89,10 +95,11 @@ impl Handler for Stack {
             warnings: warnings.clone(),
             annotations,
             recording: recording.clone(),
+            flow: flow.clone(),
         };
         let (parts, body) = request.into_parts();
         let (body, unread) = unread::watched(body);
-        let response = pass.guarded(http::Request::from_parts(parts, body)).await;
+        let mut response = pass.guarded(http::Request::from_parts(parts, body)).await;
         unread.read().await;
         let took = started.elapsed();
         let code = response.status().as_u16();
@@ -100,6 +107,9 @@ impl Handler for Stack {
         let whole = !long_running;
         let size = whole.then(|| response.body().size_hint().exact()).flatten();
         self.api.metrics.answered(labels.clone(), dry_run, code, whole.then_some(took), size);
+        if let Some(flow) = flow.get() {
+            classified(&mut response, flow);
+        }
         let (mut response, mut at_end) = match &recording {
             Some(recording) => recording.answered(response, long_running).await,
             None => (response, None),
@@ -130,6 +140,8 @@ struct Pass {
     warnings: Warnings,
     annotations: Annotations,
     recording: Option<Arc<Recording>>,
+    /// What it is of, once somebody is known to ask.
+    flow: Arc<OnceLock<Arc<Flow>>>,
 }
 
 impl Pass {
@@ -173,7 +185,12 @@ impl Pass {
         }
         // Whoever acts as somebody else leaves the own term behind.
         let (user, bound_term) = impersonated.map_or((user, bound_term), |user| (user, None));
-        let _room = stack.in_flight.enter(&self.info, &user, &stack.api.metrics)?;
+        let flow = stack.flow_control.flow_of(&view, &user, &self.info);
+        if let Some(flow) = &flow {
+            // The first of a request is its only one.
+            let _ = self.flow.set(flow.clone());
+        }
+        let _room = stack.in_flight.enter(&self.info, &user, flow.as_deref(), &stack.api.metrics)?;
         let wanted = Attributes::from(&self.info);
         let decision = stack.api.authorizer.authorize(&user, &wanted, &view);
         self.recording.iter().for_each(|recording| recording.decided(&decision));
@@ -258,6 +275,15 @@ fn finish(mut response: Response, audit_id: &str, warnings: &Warnings) -> Respon
         }
     }
     response
+}
+
+/// Says what the request was of.
+fn classified(response: &mut Response, flow: &Flow) {
+    for (name, (_, uid)) in [(FLOW_SCHEMA, &flow.schema), (PRIORITY_LEVEL, &flow.level)] {
+        if let Ok(uid) = HeaderValue::from_str(uid) {
+            response.headers_mut().insert(name, uid);
+        }
+    }
 }
 
 /// RFC 7234 §5.5: code 299, no agent, the text quoted.

@@ -11,6 +11,7 @@ mod certificates;
 pub mod endpoints;
 mod extensions;
 pub mod filters;
+pub mod flow_control;
 pub mod health;
 pub mod join;
 pub mod kubeconfig;

@@ -1,6 +1,7 @@
 //! What the server counts, under the names that dashboards for kube-apiserver use.
 
 mod admission;
+mod flow_control;
 mod requests;
 mod store;
 mod watches;
@@ -16,6 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 pub(crate) use admission::{AdmissionMetrics, Called};
+pub(crate) use flow_control::{Executing, FlowMetrics};
 pub use requests::RequestLabels;
 pub(crate) use requests::dry_run;
 pub(crate) use watches::Sent;
@@ -59,6 +61,7 @@ pub struct ApiMetrics {
     longrunning: Family<RequestLabels, Gauge>,
     terminations: Family<KindLabels, Counter>,
     admission: AdmissionMetrics,
+    flows: FlowMetrics,
     watches: Watches,
     unavailable: Family<NameLabels, Gauge>,
     became_unavailable: Family<ReasonLabels, Gauge>,
@@ -78,6 +81,7 @@ impl Default for ApiMetrics {
             longrunning: Family::default(),
             terminations: Family::default(),
             admission: AdmissionMetrics::default(),
+            flows: FlowMetrics::default(),
             watches: Watches::default(),
             unavailable: Family::default(),
             became_unavailable: Family::default(),
@@ -93,6 +97,7 @@ impl Default for ApiMetrics {
             );
             r.register("apiserver_response_sizes", "Bytes of answers to GET and LIST", metrics.sizes.clone());
             metrics.admission.register(r);
+            metrics.flows.register(r);
             metrics.watches.register(r);
             r.register(
                 "aggregator_unavailable_apiservice",
@@ -164,6 +169,11 @@ impl ApiMetrics {
     /// What admission counts.
     pub(crate) fn admission(&self) -> &AdmissionMetrics {
         &self.admission
+    }
+
+    /// What is counted by FlowSchema.
+    pub(crate) fn flows(&self) -> &FlowMetrics {
+        &self.flows
     }
 
     /// Counts the events of one resource's watches.

@@ -23,6 +23,7 @@ use crate::authentication::InProcess;
 use crate::authorization::Authorizer;
 use crate::extensions;
 use crate::filters::{InFlight, Stack};
+use crate::flow_control::FlowControl;
 use crate::health::Health;
 use crate::join::{Join, open_token};
 use crate::metrics::ApiMetrics;
@@ -100,12 +101,14 @@ impl Server {
         });
         // A recovered store serves its custom resources from the first request on.
         extensions::load(&api);
+        let flow_control = FlowControl::new(&api.replica);
         let stack = Stack {
             api,
             in_process: InProcess::default(),
             join: Join { authority, tokens },
             health: Arc::default(),
             audit,
+            flow_control,
             in_flight: InFlight::new(options.max_requests_inflight, options.max_mutating_requests_inflight),
             request_timeout: Duration::from_secs(options.request_timeout),
         };

@@ -16,6 +16,8 @@ mod client;
 mod conformance;
 #[path = "server/crowding.rs"]
 mod crowding;
+#[path = "server/flow_control.rs"]
+mod flow_control;
 #[path = "server/metrics.rs"]
 mod metrics;
 #[path = "server/protobuf.rs"]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use litek8s_machinery::status::Status;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::metrics::{ApiMetrics, Counted};
+use crate::flow_control::Flow;
+use crate::metrics::{ApiMetrics, Counted, Executing};
 use crate::request::{MASTERS, RequestInfo, UserInfo};
 
 /// Seconds after which a refused client may come back.
@@ -22,7 +23,7 @@ pub struct InFlight {
 #[derive(Debug)]
 pub(super) struct Room {
     _permit: Option<OwnedSemaphorePermit>,
-    _counted: Option<Counted>,
+    _counted: Option<(Counted, Option<Executing>)>,
 }
 
 impl InFlight {
@@ -31,11 +32,12 @@ impl InFlight {
         Self { reading: Arc::new(Semaphore::new(reading)), writing: Arc::new(Semaphore::new(writing)) }
     }
 
-    /// Takes a place, or says when to come back. Watches and administrators always get in.
+    /// Takes a place, or says when to come back. Watches, administrators and what is of an exempt level always get in.
     pub(super) fn enter(
         &self,
         info: &RequestInfo,
         user: &UserInfo,
+        flow: Option<&Flow>,
         metrics: &ApiMetrics,
     ) -> Result<Room, Status> {
         if info.is_long_running() {
@@ -43,16 +45,20 @@ impl InFlight {
         }
         let (room, kind) =
             if info.is_read_only() { (&self.reading, "readOnly") } else { (&self.writing, "mutating") };
-        let permit = if user.in_group(MASTERS) {
+        let permit = if user.in_group(MASTERS) || flow.is_some_and(|flow| flow.exempt) {
             None
         } else {
             let permit = room.clone().try_acquire_owned().map_err(|_| {
                 metrics.terminated(kind);
+                if let Some(flow) = flow {
+                    metrics.flows().rejected(flow);
+                }
                 Status::too_many_requests("Too many requests, please try again later.", RETRY_AFTER)
             })?;
             Some(permit)
         };
-        Ok(Room { _permit: permit, _counted: Some(metrics.in_flight(kind)) })
+        let executing = flow.map(|flow| metrics.flows().dispatched(flow));
+        Ok(Room { _permit: permit, _counted: Some((metrics.in_flight(kind), executing)) })
     }
 }
 
@@ -70,13 +76,26 @@ mod tests {
         let in_flight = InFlight::new(1, 1);
         let user = UserInfo::new("alice", ["dev"]);
         let get = info("GET", "/api/v1/pods");
-        let first = in_flight.enter(&get, &user, &metrics).unwrap();
-        let refused = in_flight.enter(&get, &user, &metrics).unwrap_err();
+        let first = in_flight.enter(&get, &user, None, &metrics).unwrap();
+        let refused = in_flight.enter(&get, &user, None, &metrics).unwrap_err();
         assert_eq!((refused.code, refused.details.unwrap().retry_after_seconds), (429, 1));
-        assert!(in_flight.enter(&info("POST", "/api/v1/namespaces"), &user, &metrics).is_ok());
-        assert!(in_flight.enter(&info("GET", "/api/v1/pods?watch=1"), &user, &metrics).is_ok());
-        assert!(in_flight.enter(&get, &UserInfo::new("root", [MASTERS]), &metrics).is_ok());
+        assert!(in_flight.enter(&info("POST", "/api/v1/namespaces"), &user, None, &metrics).is_ok());
+        assert!(in_flight.enter(&info("GET", "/api/v1/pods?watch=1"), &user, None, &metrics).is_ok());
+        assert!(in_flight.enter(&get, &UserInfo::new("root", [MASTERS]), None, &metrics).is_ok());
+        let flow =
+            |exempt| Flow { schema: ("s".into(), "1".into()), level: ("l".into(), "2".into()), exempt };
+        assert!(in_flight.enter(&get, &user, Some(&flow(true)), &metrics).is_ok());
+        assert!(in_flight.enter(&get, &user, Some(&flow(false)), &metrics).is_err());
+        let text = metrics.registry.encode().unwrap();
+        let of = "{priority_level=\"l\",flow_schema=\"s\"";
+        for line in [
+            format!("apiserver_flowcontrol_dispatched_requests_total{of}}} 1"),
+            format!("apiserver_flowcontrol_rejected_requests_total{of},reason=\"concurrency-limit\"}} 1"),
+            format!("apiserver_flowcontrol_current_executing_requests{of}}} 0"),
+        ] {
+            assert!(text.contains(&line), "{line} is not in {text}");
+        }
         drop(first);
-        assert!(in_flight.enter(&get, &user, &metrics).is_ok());
+        assert!(in_flight.enter(&get, &user, None, &metrics).is_ok());
     }
 }

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::Api;
 use crate::authentication::InProcess;
 use crate::health::Health;
-use crate::{aggregation, authorization, bootstrap, certificates, lifecycle, reconcile};
+use crate::{aggregation, authorization, bootstrap, certificates, flow_control, lifecycle, reconcile};
 
 /// How long to wait before the first objects are tried again.
 const RETRY: Duration = Duration::from_millis(200);
@@ -125,12 +125,13 @@ struct Term {
 type Part = fn(Term) -> BoxFuture<'static, ()>;
 
 /// The work of every term, with the names that the log has for it. No part ends because of another one.
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 7] = [
     ("cluster-role-aggregation", |t| {
         Box::pin(authorization::aggregate_cluster_roles(t.api.replica.clone(), t.term, t.over))
     }),
     ("lifecycle", |t| Box::pin(lifecycle::run(t.api, t.term, t.over))),
     ("reconcile", |t| Box::pin(reconcile::run(t.api, t.term, t.over))),
+    ("flow-control", |t| Box::pin(flow_control::keep(t.api, t.term, t.over))),
     ("certificates", |t| Box::pin(certificates::run(t.api, t.authority, t.term, t.over))),
     ("aggregation", |t| Box::pin(aggregation::look_after(t.api, t.term, t.over))),
     ("aggregated-namespaces", |t| Box::pin(aggregation::empty_namespaces(t.api, t.over))),
