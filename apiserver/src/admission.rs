@@ -35,6 +35,10 @@ pub(crate) use namespace::check_home;
 pub(crate) use policy::Policies;
 pub(crate) use webhook::WebhookConfigurations;
 
+/// The two steps, as metrics name them.
+const ADMIT: &str = "admit";
+const VALIDATE: &str = "validate";
+
 /// What admission keeps between requests.
 #[derive(Default)]
 pub struct Admission {
@@ -56,21 +60,41 @@ impl std::fmt::Debug for Admission {
 pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value) -> Result<bool, Failure> {
     let started = Instant::now();
     let changed = change(attributes, object).await;
-    attributes.step("admit", changed.is_err(), started.elapsed());
+    attributes.step(ADMIT, changed.is_err(), started.elapsed());
     changed
 }
 
 async fn change(attributes: &Attributes<'_>, object: &mut Value) -> Result<bool, Failure> {
     built_in(attributes, object)?;
+    let changed = !attributes.is_of_other_kind() && ask(attributes, object, built_in).await?;
+    counted(attributes, "NodeRestriction", ADMIT, || own_of_node(attributes.cx, attributes.old, object))?;
+    Ok(changed)
+}
+
+/// Asks mutating policies and webhooks; once one of them changed something `again` has its say, and those that care are
+/// asked a second time.
+async fn ask(
+    attributes: &Attributes<'_>,
+    object: &mut Value,
+    again: fn(&Attributes<'_>, &mut Value) -> Result<(), Failure>,
+) -> Result<bool, Failure> {
     let Admission { mutations, webhooks, .. } = &attributes.cx.api.admission;
     let (mut policies, mut hooks) = (Rounds::default(), Rounds::default());
-    mutations.mutate(attributes, object, &mut policies, false)?;
+    counted(attributes, "MutatingAdmissionPolicy", ADMIT, || {
+        mutations.mutate(attributes, object, &mut policies, false)
+    })?;
     let seen_by_policies = policies.cares().then(|| object.clone());
-    webhooks.mutate(attributes, &mut Some(object), &mut hooks, false).await?;
+    waited(
+        attributes,
+        "MutatingAdmissionWebhook",
+        ADMIT,
+        webhooks.mutate(attributes, &mut Some(object), &mut hooks, false),
+    )
+    .await?;
     let changed = policies.changed() || hooks.changed();
     if changed {
         let seen_by_hooks = object.clone();
-        built_in(attributes, object)?;
+        again(attributes, object)?;
         if seen_by_policies.is_some_and(|seen| seen != *object) {
             policies.repeat_all();
         }
@@ -80,7 +104,6 @@ async fn change(attributes: &Attributes<'_>, object: &mut Value) -> Result<bool,
         }
         webhooks.mutate(attributes, &mut Some(object), &mut hooks, true).await?;
     }
-    own_of_node(attributes.cx, attributes.old, object)?;
     Ok(changed)
 }
 
@@ -88,37 +111,80 @@ async fn change(attributes: &Attributes<'_>, object: &mut Value) -> Result<bool,
 pub(crate) async fn judge(attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Failure> {
     let started = Instant::now();
     let judged = check(attributes, object).await;
-    attributes.step("validate", judged.is_err(), started.elapsed());
+    attributes.step(VALIDATE, judged.is_err(), started.elapsed());
     judged
 }
 
 async fn check(attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Failure> {
-    if attributes.operation == Operation::Delete {
-        namespace::admit_delete(attributes.cx, attributes.name)?;
+    let deletes = attributes.operation == Operation::Delete;
+    if deletes {
+        counted(attributes, "NamespaceLifecycle", ADMIT, || {
+            namespace::admit_delete(attributes.cx, attributes.name)
+        })?;
     }
-    let admission = &attributes.cx.api.admission;
-    if attributes.operation == Operation::Delete {
+    if deletes && !attributes.is_of_other_kind() {
         let mut rounds = Rounds::default();
-        admission.webhooks.mutate(attributes, &mut None, &mut rounds, false).await?;
+        let mut nothing = None;
+        let asked = attributes.cx.api.admission.webhooks.mutate(attributes, &mut nothing, &mut rounds, false);
+        waited(attributes, "MutatingAdmissionWebhook", ADMIT, asked).await?;
     }
     if let Some(object) = object {
-        limits::check(attributes, object)?;
-        pod_security::check(attributes, object)?;
+        counted(attributes, "LimitRanger", VALIDATE, || limits::check(attributes, object))?;
+        counted(attributes, "PodSecurity", VALIDATE, || pod_security::check(attributes, object))?;
     }
-    admission.policies.check(attributes, object)?;
-    admission.webhooks.validate(attributes, object).await
+    if attributes.is_of_other_kind() {
+        return Ok(());
+    }
+    be_judged(attributes, object).await
 }
 
-/// May change the options of a stream, and refuse it.
-pub(crate) async fn connect(attributes: &Attributes<'_>, options: &mut Value) -> Result<(), Failure> {
+/// Asks validating policies and webhooks.
+async fn be_judged(attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Failure> {
     let admission = &attributes.cx.api.admission;
-    let mut rounds = Rounds::default();
-    admission.webhooks.mutate(attributes, &mut Some(options), &mut rounds, false).await?;
-    if rounds.changed() {
-        admission.webhooks.mutate(attributes, &mut Some(options), &mut rounds, true).await?;
-    }
-    admission.policies.check(attributes, Some(options))?;
-    admission.webhooks.validate(attributes, Some(options)).await
+    counted(attributes, "ValidatingAdmissionPolicy", VALIDATE, || {
+        admission.policies.check(attributes, object)
+    })?;
+    let asked = admission.webhooks.validate(attributes, object);
+    waited(attributes, "ValidatingAdmissionWebhook", VALIDATE, asked).await
+}
+
+/// May change and refuse what is said to a subresource in another kind than its object's: the options of a stream, a Scale,
+/// a Binding, an Eviction.
+pub(crate) async fn body(attributes: &Attributes<'_>, body: &mut Value) -> Result<(), Failure> {
+    let started = Instant::now();
+    let asked = ask(attributes, body, |_, _| Ok(())).await;
+    attributes.step(ADMIT, asked.is_err(), started.elapsed());
+    asked?;
+    let started = Instant::now();
+    let judged = be_judged(attributes, Some(body)).await;
+    attributes.step(VALIDATE, judged.is_err(), started.elapsed());
+    judged
+}
+
+/// The work of one plugin, counted under upstream's name for it.
+fn counted<T>(
+    attributes: &Attributes<'_>,
+    plugin: &'static str,
+    step: &'static str,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let started = Instant::now();
+    let done = work();
+    attributes.plugin(plugin, step, done.is_err(), started.elapsed());
+    done
+}
+
+/// The same for one that waits for others.
+async fn waited<T>(
+    attributes: &Attributes<'_>,
+    plugin: &'static str,
+    step: &'static str,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let started = Instant::now();
+    let done = work.await;
+    attributes.plugin(plugin, step, done.is_err(), started.elapsed());
+    done
 }
 
 /// Waits for the turn to write in a namespace with quotas.
@@ -131,21 +197,22 @@ fn built_in(attributes: &Attributes<'_>, object: &mut Value) -> Result<(), Failu
     if attributes.old.is_some() {
         return Ok(());
     }
-    admit_create(attributes.cx, object)?;
-    priority::resolve(attributes, object)?;
-    runtime_class::merge(attributes, object)?;
-    limits::fill(attributes, object);
-    Ok(())
-}
-
-fn admit_create(cx: &WriteContext<'_>, object: &mut Value) -> Result<(), Failure> {
-    namespace::admit_create(cx, object)?;
+    let cx = attributes.cx;
+    counted(attributes, "NamespaceLifecycle", ADMIT, || namespace::admit_create(cx, object))?;
     let is_pod = cx.resource.group.is_empty() && *cx.resource.plural == *"pods" && cx.subresource.is_empty();
     if is_pod {
-        service_account::admit_create(cx, object)?;
-        tolerations::admit_create(object);
+        counted(attributes, "ServiceAccount", ADMIT, || service_account::admit_create(cx, object))?;
+        counted(attributes, "DefaultTolerationSeconds", ADMIT, || {
+            tolerations::admit_create(object);
+            Ok(())
+        })?;
     }
-    Ok(())
+    counted(attributes, "Priority", ADMIT, || priority::resolve(attributes, object))?;
+    counted(attributes, "RuntimeClass", ADMIT, || runtime_class::merge(attributes, object))?;
+    counted(attributes, "LimitRanger", ADMIT, || {
+        limits::fill(attributes, object);
+        Ok(())
+    })
 }
 
 /// A node writes its own objects only, and not every label of them.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "server/admission.rs"]
+mod admission;
 #[path = "server/aggregation.rs"]
 mod aggregation;
 #[path = "server/audit.rs"]

@@ -59,8 +59,8 @@ const REVIEWS: [(&str, &str); 6] = [
     ("authorization.k8s.io", "subjectaccessreviews"),
 ];
 
-/// Subresources whose bodies are of another kind than the object they change: the object would be judged as what it
-/// is not.
+/// Subresources whose bodies are of another kind than the object they change. The body is judged; the object would be
+/// judged as what it is not.
 const OTHER_KINDS: [&str; 3] = ["scale", "binding", "eviction"];
 
 /// One write.
@@ -85,11 +85,26 @@ impl Attributes<'_> {
         self.cx.api.metrics.admission().step(r#type, self.operation.as_str(), rejected, took);
     }
 
+    /// Counts what a plugin did with this write.
+    pub(super) fn plugin(
+        &self,
+        name: &'static str,
+        r#type: &'static str,
+        rejected: bool,
+        took: std::time::Duration,
+    ) {
+        self.cx.api.metrics.admission().plugin(name, r#type, self.operation.as_str(), rejected, took);
+    }
+
     /// Whether policies and webhooks are asked at all.
     pub(super) fn is_exempt(&self) -> bool {
         let resource = self.cx.resource;
-        let own = *resource.group == *"admissionregistration.k8s.io" && EXEMPT.contains(&&*resource.plural);
-        own || OTHER_KINDS.contains(&self.cx.subresource)
+        *resource.group == *"admissionregistration.k8s.io" && EXEMPT.contains(&&*resource.plural)
+    }
+
+    /// Whether the object is of another kind than what was said.
+    pub(super) fn is_of_other_kind(&self) -> bool {
+        OTHER_KINDS.contains(&self.cx.subresource)
     }
 
     /// Whether policies are not asked, whoever else is.

@@ -15,10 +15,11 @@ use serde_json::{Value, json};
 use super::delete::{self, check_preconditions, delete_object};
 use super::delete_options::{DeleteOptions, Preconditions};
 use super::options::{FieldValidation, WriteOptions};
-use super::pod_subresources::read;
+use super::pod_subresources::{admit, read};
 use super::update::{Proposal, change};
 use super::write::{ATTEMPTS, Writing, Written};
 use super::{Call, answer, metadata, reads};
+use crate::admission::Operation;
 use crate::registry::Served;
 use crate::request::{AUTHENTICATED, RequestContext, UserInfo};
 use crate::response::{Failure, Response};
@@ -33,7 +34,9 @@ const TARGET: &str = "DisruptionTarget";
 /// Deletes a pod if its budget allows it.
 pub(crate) async fn evict(call: &Call<'_>, body: &Bytes) -> Result<Response, Failure> {
     let query = WriteOptions::parse(&call.ctx.info.query, "CreateOptions", false)?;
-    let eviction = read(call, body)?;
+    let mut eviction = read(call, body)?;
+    let dry_run = query.dry_run;
+    admit(&Writing::new(call, query), Operation::Create, None, &mut eviction).await?;
     let named = metadata::text(&eviction, "name");
     if !named.is_empty() && named != call.name() {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
@@ -44,7 +47,7 @@ pub(crate) async fn evict(call: &Call<'_>, body: &Bytes) -> Result<Response, Fai
         }
         None => DeleteOptions::default(),
     };
-    if query.dry_run {
+    if dry_run {
         options.dry_run = vec!["All".to_owned()];
     }
     for attempt in 0.. {

@@ -1,4 +1,4 @@
-//! `pods/binding`: a write that takes another kind than the object it changes.
+//! `pods/binding`, and what admission says of it and its like: writes that take another kind than the object they change.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -11,14 +11,17 @@ use super::input::{self, Coding};
 use super::options::WriteOptions;
 use super::update::{Proposal, change};
 use super::write::Writing;
-use super::{Call, answer, metadata};
+use super::{Call, answer, metadata, reads};
+use crate::admission::{self, Attributes, Operation};
 use crate::registry::Served;
 use crate::response::{Failure, Response};
 
 /// Puts a pod on a node.
 pub(crate) async fn bind(call: &Call<'_>, body: &Bytes) -> Result<Response, Failure> {
     let options = WriteOptions::parse(&call.ctx.info.query, "CreateOptions", false)?;
-    let binding = read(call, body)?;
+    let mut binding = read(call, body)?;
+    let writing = Writing::new(call, options);
+    admit(&writing, Operation::Create, None, &mut binding).await?;
     let target = binding.get("target").cloned().unwrap_or_default();
     let node = target.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let kind = target.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -33,7 +36,6 @@ pub(crate) async fn bind(call: &Call<'_>, body: &Bytes) -> Result<Response, Fail
         return Err(Status::invalid(&GroupKind::new("", "Binding"), call.name(), &errors));
     }
     let annotations = metadata::field(&binding, "annotations").cloned();
-    let writing = Writing::new(call, options);
     change(&writing, false, |current| {
         let mut object = current.cloned().ok_or_else(|| call.not_found())?;
         if metadata::is_deleting(&object) {
@@ -59,6 +61,20 @@ pub(crate) async fn bind(call: &Call<'_>, body: &Bytes) -> Result<Response, Fail
     let done =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(answer::plain(call, StatusCode::CREATED, &done))
+}
+
+/// What policies and webhooks make of a body that is of another kind than the object in the URL.
+pub(super) async fn admit(
+    writing: &Writing<'_>,
+    operation: Operation,
+    old: Option<&Value>,
+    body: &mut Value,
+) -> Result<(), Failure> {
+    let call = writing.call;
+    let view = reads::newest(&call.api.replica).await?;
+    let (cx, options) = (writing.context(&view), writing.options_object());
+    let (served, name) = (&call.served, call.name());
+    admission::body(&Attributes { cx: &cx, served, operation, name, old, options: &options }, body).await
 }
 
 /// Whether this is the old door to `pods/binding`, a collection of its own that holds nothing.

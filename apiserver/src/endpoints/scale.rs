@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 use super::input::{self, Coding};
 use super::options::WriteOptions;
 use super::patch::Kind;
+use super::pod_subresources::admit;
 use super::update::{Proposal, change};
-use super::write::{Writing, Written};
+use super::write::{ATTEMPTS, Writing, Written};
 use super::{Call, answer, metadata, options, reads};
+use crate::admission::Operation;
 use crate::response::{Failure, Response};
 
 /// What a request makes of a `Scale`.
@@ -53,9 +55,39 @@ pub(crate) async fn scale(call: &Call<'_>, verb: &str, body: &Bytes) -> Result<R
         ("PatchOptions", Kind::of(call)? == Kind::Apply)
     };
     let writing = Writing::new(call, WriteOptions::parse(query, name, apply)?);
-    let written = change(&writing, false, |current| {
+    for _ in 0..ATTEMPTS {
+        let view = reads::newest(&call.api.replica).await?;
+        let current = view.get(&call.served.object_key(call.namespace(), call.name()));
+        let shown = show(&call.served.value(current.ok_or_else(|| call.not_found())?)?, &paths);
+        let mut wanted = change_of(&shown)?;
+        admit(&writing, Operation::Update, Some(&shown), &mut wanted).await?;
+        if let Some(written) = set_scale(&writing, &paths, &shown, &wanted).await? {
+            let object = match written {
+                Written::Stored { object, .. } => call.served.value(&object)?,
+                Written::Shown { value, .. } => value,
+            };
+            return Ok(answer::plain(call, StatusCode::OK, &show(&object, &paths)));
+        }
+    }
+    Err(Status::modified(&call.group_resource(), call.name()))
+}
+
+/// Writes what was `wanted` of the state that was `shown`; `None` when another write came between.
+async fn set_scale(
+    writing: &Writing<'_>,
+    paths: &ScalePaths,
+    shown: &Value,
+    wanted: &Value,
+) -> Result<Option<Written>, Failure> {
+    let call = writing.call;
+    let mut overtaken = false;
+    let written = change(writing, false, |current| {
         let mut object = current.cloned().ok_or_else(|| call.not_found())?;
-        let wanted = change_of(&show(&object, &paths))?;
+        let version = |object: &Value| metadata::text(object, "resourceVersion").to_owned();
+        overtaken = version(&object) != version(shown);
+        if overtaken {
+            return Err(Status::modified(&call.group_resource(), call.name()));
+        }
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
         if replicas < 0 {
             let detail = "must be greater than or equal to 0";
@@ -64,16 +96,12 @@ pub(crate) async fn scale(call: &Call<'_>, verb: &str, body: &Bytes) -> Result<R
         }
         set(&mut object, &paths.spec_replicas, Value::from(replicas));
         for field in ["resourceVersion", "uid"] {
-            metadata::set(&mut object, field, metadata::field(&wanted, field).cloned());
+            metadata::set(&mut object, field, metadata::field(wanted, field).cloned());
         }
         Ok(Proposal { object, owned: false })
     })
-    .await?;
-    let object = match written {
-        Written::Stored { object, .. } => call.served.value(&object)?,
-        Written::Shown { value, .. } => value,
-    };
-    Ok(answer::plain(call, StatusCode::OK, &show(&object, &paths)))
+    .await;
+    if overtaken { Ok(None) } else { written.map(Some) }
 }
 
 fn paths(call: &Call<'_>) -> Result<ScalePaths, Failure> {

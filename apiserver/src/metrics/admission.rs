@@ -10,11 +10,19 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 /// Upper bounds in seconds.
-const STEPS: [f64; 5] = [0.005, 0.025, 0.1, 0.5, 1.0];
+const STEPS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
 const WEBHOOKS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StepLabels {
+    r#type: &'static str,
+    operation: &'static str,
+    rejected: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginLabels {
+    name: &'static str,
     r#type: &'static str,
     operation: &'static str,
     rejected: &'static str,
@@ -69,6 +77,7 @@ pub(crate) enum Called {
 #[derive(Debug, Clone)]
 pub(crate) struct AdmissionMetrics {
     steps: Family<StepLabels, Histogram, fn() -> Histogram>,
+    plugins: Family<PluginLabels, Histogram, fn() -> Histogram>,
     durations: Family<WebhookLabels, Histogram, fn() -> Histogram>,
     requests: Family<CallLabels, Counter>,
     rejections: Family<RejectionLabels, Gauge>,
@@ -79,6 +88,7 @@ impl Default for AdmissionMetrics {
     fn default() -> Self {
         Self {
             steps: Family::new_with_constructor(|| Histogram::new(STEPS)),
+            plugins: Family::new_with_constructor(|| Histogram::new(STEPS)),
             durations: Family::new_with_constructor(|| Histogram::new(WEBHOOKS)),
             requests: Family::default(),
             rejections: Family::default(),
@@ -93,6 +103,11 @@ impl AdmissionMetrics {
             "apiserver_admission_step_admission_duration_seconds",
             "Seconds of all mutating (admit) or validating (validate) admission of a request",
             self.steps.clone(),
+        );
+        registry.register(
+            "apiserver_admission_controller_admission_duration_seconds",
+            "Seconds of one admission plugin",
+            self.plugins.clone(),
         );
         registry.register(
             "apiserver_admission_webhook_admission_duration_seconds",
@@ -121,6 +136,19 @@ impl AdmissionMetrics {
     pub(crate) fn step(&self, r#type: &'static str, operation: &'static str, rejected: bool, took: Duration) {
         let labels = StepLabels { r#type, operation, rejected: word(rejected) };
         self.steps.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+
+    /// A plugin has done its part of a step.
+    pub(crate) fn plugin(
+        &self,
+        name: &'static str,
+        r#type: &'static str,
+        operation: &'static str,
+        rejected: bool,
+        took: Duration,
+    ) {
+        let labels = PluginLabels { name, r#type, operation, rejected: word(rejected) };
+        self.plugins.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
     /// A webhook was called.

@@ -35,5 +35,5 @@ pub(super) async fn admit(api: &Arc<Api>, ctx: &RequestContext, options: &mut Va
         old: None,
         options: &Value::Null,
     };
-    admission::connect(&attributes, options).await
+    admission::body(&attributes, options).await
 }
