@@ -13,6 +13,8 @@ const TABLE: &str = "lk_witness";
 #[derive(Debug)]
 pub struct Counters {
     member: Member,
+    /// nft's: `inet` or `arp`.
+    family: &'static str,
 }
 
 impl Counters {
@@ -21,15 +23,31 @@ impl Counters {
     /// # Errors
     /// When nft refuses a match.
     pub fn new(cluster: &Cluster, member: &Member, hook: &str, rules: &[(&str, &str)]) -> Result<Self> {
+        let counters = Self { member: member.clone(), family: "inet" };
+        counters.place(cluster, hook, rules)?;
+        Ok(counters)
+    }
+
+    /// Counts ARP packets that a member receives.
+    ///
+    /// # Errors
+    /// When nft refuses a match.
+    pub fn of_arp(cluster: &Cluster, member: &Member, rules: &[(&str, &str)]) -> Result<Self> {
+        let counters = Self { member: member.clone(), family: "arp" };
+        counters.place(cluster, "input", rules)?;
+        Ok(counters)
+    }
+
+    fn place(&self, cluster: &Cluster, hook: &str, rules: &[(&str, &str)]) -> Result<()> {
         let declared: String = rules.iter().map(|(name, _)| format!("counter {name} {{ }}\n")).collect();
         let counted: String =
             rules.iter().map(|(name, matches)| format!("{matches} counter name {name}\n")).collect();
         // After every other chain at that hook, where source addresses and marks are what leaves.
         let script = format!(
-            "table inet {TABLE} {{\n{declared}chain seen {{ type filter hook {hook} priority 300; policy accept;\n{counted}}}\n}}"
+            "table {} {TABLE} {{\n{declared}chain seen {{ type filter hook {hook} priority 300; policy accept;\n{counted}}}\n}}",
+            self.family
         );
-        cluster.run(member, &["nft", &script])?;
-        Ok(Self { member: member.clone() })
+        cluster.run(&self.member, &["nft", &script]).map(drop)
     }
 
     /// How many packets a counter saw.
@@ -37,7 +55,7 @@ impl Counters {
     /// # Errors
     /// When the table is gone.
     pub fn read(&self, cluster: &Cluster, name: &str) -> Result<u64> {
-        let text = cluster.run(&self.member, &["nft", "-j", "list", "counter", "inet", TABLE, name])?;
+        let text = cluster.run(&self.member, &["nft", "-j", "list", "counter", self.family, TABLE, name])?;
         let listed: Value = serde_json::from_str(&text)?;
         let objects = listed["nftables"].as_array().context("no list")?;
         let counter = objects.iter().find_map(|object| object["counter"]["packets"].as_u64());

@@ -1,5 +1,7 @@
 //! The whole product from outside: real kubectl, real packets, real crashes. Needs root, and `make tools` for kubectl.
 
+#[path = "e2e/announcements.rs"]
+mod announcements;
 #[path = "e2e/bad_input.rs"]
 mod bad_input;
 #[path = "e2e/chart.rs"]
@@ -36,8 +38,14 @@ mod manifests;
 mod node_death;
 #[path = "e2e/questions.rs"]
 mod questions;
+#[path = "e2e/reloads.rs"]
+mod reloads;
 #[path = "e2e/repair.rs"]
 mod repair;
+#[path = "e2e/scale.rs"]
+mod scale;
+#[path = "e2e/soak.rs"]
+mod soak;
 #[path = "e2e/vips.rs"]
 mod vips;
 #[path = "e2e/workloads.rs"]

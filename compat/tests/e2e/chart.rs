@@ -5,9 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use litek8s_compat::{Cluster, Kubectl, Pod, Traffic, eventually};
+use litek8s_compat::{Cluster, KernelWatch, Kubectl, Pod, Traffic, eventually, nothing_left};
 use litek8s_lab::Member;
 use serde_json::{Value, json};
+
+use super::gateways::{Place, gateway};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/litek8s");
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/samples");
@@ -154,6 +156,9 @@ async fn the_chart_serves_the_sample_through_upgrade_and_rollback_and_leaves_cle
     let url = format!("http://{}/", ADDRESSES[0]);
     let traffic = Traffic::start(&cluster.lab, &Member::Outside, &url, Some("198.51.100.1"))?;
     traffic.await_answers(20)?;
+    let nodes = cluster.lab.topology().nodes();
+    let watches: Vec<KernelWatch> =
+        nodes.map(|node| KernelWatch::start(&cluster, &node)).collect::<Result<_>>()?;
     helm.ok(&["upgrade", "suite", CHART, "-n", NAMESPACE, "--reuse-values", "--set", "agent.port=9480"])?;
     ensure!(has_column(&cluster)?, "the definitions were not upgraded");
     suite.stop(&cluster)?;
@@ -161,6 +166,10 @@ async fn the_chart_serves_the_sample_through_upgrade_and_rollback_and_leaves_cle
     traffic.await_answers(50)?;
     let (answered, failed) = traffic.stop();
     ensure!(failed == 0, "{failed} of {} requests failed during the upgrade", answered + failed);
+    for watch in watches {
+        let touched = watch.touched(&ADDRESSES)?;
+        ensure!(touched.is_empty(), "the upgrade touched:\n{}", touched.join("\n"));
+    }
 
     helm.ok(&["rollback", "suite", "1", "-n", NAMESPACE])?;
     ensure!(!has_column(&cluster)?, "the definitions were not rolled back");
@@ -173,11 +182,7 @@ async fn the_chart_serves_the_sample_through_upgrade_and_rollback_and_leaves_cle
     helm.ok(&[&["upgrade", "suite", CHART, "-n", NAMESPACE][..], &clean].concat())?;
     let suite = Suite::start(&cluster, files.path())?;
     for node in cluster.lab.topology().nodes() {
-        let left = traces(&cluster, &node)?;
-        ensure!(
-            !left.contains("203.0.113.") && !left.contains("fwmark"),
-            "{node} after the cleanup:\n{left}"
-        );
+        nothing_left(&cluster, &node).context("after the cleanup")?;
     }
     suite.stop(&cluster)?;
     helm.ok(&["uninstall", "suite", "-n", NAMESPACE, "--wait"])?;
@@ -195,6 +200,27 @@ async fn the_chart_serves_the_sample_through_upgrade_and_rollback_and_leaves_cle
     let suite = Suite::start(&cluster, files.path())?;
     everything_answers(&cluster, &suite)?;
     suite.stop(&cluster)
+}
+
+#[tokio::test]
+async fn gateways_of_the_chart_carry_traffic_or_refuse_it() -> Result<()> {
+    let files = tempfile::tempdir()?;
+    let (cluster, _helm) = installed("chartgate", 3, CHART).await?;
+    let suite = Suite::start(&cluster, files.path())?;
+    let mut place = Place::on(cluster).await?;
+    place.cluster.kubectl.apply(&gateway("edge", "198.51.100.0/24").to_string())?;
+    place.await_nodes("edge", "3/3").with_context(|| suite.logs())?;
+    let leaks = place.leaks()?;
+    place.await_refused().with_context(|| suite.logs())?;
+    let first = place.add_pod(1, "first").await?;
+    place.await_seen(&first).with_context(|| suite.logs())?;
+    let second = place.add_pod(2, "second").await?;
+    place.delete_pod("first")?;
+    place.await_seen(&second).with_context(|| suite.logs())?;
+    place.delete_pod("second")?;
+    place.await_refused().with_context(|| suite.logs())?;
+    ensure!(leaks.read(&place.cluster, "leaked")? == 0, "something left by the default route");
+    suite.stop(&place.cluster)
 }
 
 #[tokio::test]
@@ -228,20 +254,6 @@ async fn the_second_of_two_controllers_takes_over() -> Result<()> {
         _ => Ok(()),
     })
     .with_context(|| suite.logs())
-}
-
-/// Everything on a node that a VIP leaves there.
-fn traces(cluster: &Cluster, node: &Member) -> Result<String> {
-    let mut text = String::new();
-    for line in [
-        &["ip", "-o", "-4", "addr", "show", "dev", "eth1"][..],
-        &["ip", "rule"],
-        &["ip", "route", "show", "table", "all", "proto", "110"],
-        &["nft", "list", "ruleset"],
-    ] {
-        text.push_str(&cluster.run(node, line)?);
-    }
-    Ok(text)
 }
 
 /// What is told and what docs/metrics.md says is the same; gauges of things there are none of here are not told.

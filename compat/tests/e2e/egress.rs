@@ -6,9 +6,11 @@ use anyhow::{Context, Result, bail, ensure};
 use litek8s_compat::{Cluster, Counters, eventually};
 use litek8s_lab::{Member, Role};
 
-use super::manifests::{config, egress_service, endpoints, list, network};
+use super::manifests::{config, egress_service, endpoints, list, network, service};
 
 const VIP: &str = "203.0.113.10";
+/// Of the Service that a pod leaves with.
+const OWN: &str = "203.0.113.11";
 /// The responder outside says which address it saw.
 const WHO: &str = "http://198.51.100.1:8080/client";
 /// A packet of a VIP. IPv4 only: the kernel's own IPv6 multicast reports carry marks of nobody's.
@@ -49,6 +51,57 @@ async fn an_endpoint_is_seen_outside_with_the_vip_as_source() -> Result<()> {
     ensure!(cluster.ask(&pod, WHO, None)? == VIP);
     ensure!(counters.read(&cluster, "public")? == 0, "somebody else left by the VIP's interface");
     ensure!(counters.read(&cluster, "vip")? > 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reply_leaves_with_the_vip_that_was_asked_and_not_with_the_pods_own() -> Result<()> {
+    let mut cluster = Cluster::up("egressreply", 1).await?;
+    let _outside = cluster.responder(&Member::Outside, 8080)?;
+    let node = Member::Node(1);
+    let inside = cluster.lab.add_pod(&node, "in").await?.to_string();
+    let pod = Member::Pod("in".to_owned());
+    let _responder = cluster.responder(&pod, 80)?;
+    let ready = [("node-1", inside.as_str())];
+    let objects = [
+        config(),
+        network(),
+        service("web", &[VIP]),
+        endpoints("web", &ready),
+        egress_service("own", &[OWN]),
+        endpoints("own", &ready),
+    ];
+    cluster.kubectl.apply(&list(&objects))?;
+    // What a service proxy does for externalIPs.
+    let proxy = format!(
+        "table ip proxy {{ chain in {{ type nat hook prerouting priority dstnat; \
+         ip daddr {VIP} tcp dport 80 dnat to {inside}; }}; }}"
+    );
+    cluster.run(&node, &["nft", &proxy])?;
+    eventually("the pod to be seen outside with its own VIP", || {
+        match cluster.ask(&pod, WHO, None)?.as_str() {
+            OWN => Ok(()),
+            other => bail!("seen as {other}"),
+        }
+    })
+    .with_context(|| cluster.logs())?;
+    let replies = Counters::new(
+        &cluster,
+        &Member::Outside,
+        "prerouting",
+        &[
+            ("right", &format!("iifname eth1 tcp sport 80 ip saddr {VIP}")),
+            ("wrong", &format!("tcp sport 80 ip saddr != {VIP}")),
+            ("elsewhere", &format!("iifname != eth1 ip saddr {VIP}")),
+        ],
+    )?;
+    let answer = eventually("an answer of the pod", || cluster.ask_from_outside(&format!("http://{VIP}/")))
+        .with_context(|| cluster.logs())?;
+    ensure!(answer == pod.to_string(), "{answer} answers");
+    ensure!(replies.read(&cluster, "right")? > 0);
+    for never in ["wrong", "elsewhere"] {
+        ensure!(replies.read(&cluster, never)? == 0, "{never}");
+    }
     Ok(())
 }
 

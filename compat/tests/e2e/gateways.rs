@@ -19,7 +19,7 @@ const WHO: &str = "http://198.51.100.1:8080/client";
 const CRASHES: u64 = 8;
 const CRASH_STEP: Duration = Duration::from_millis(20);
 
-fn gateway(name: &str, destination: &str) -> Value {
+pub(super) fn gateway(name: &str, destination: &str) -> Value {
     json!({
         "apiVersion": "netwrangler.dev/v1", "kind": "VipGateway", "metadata": {"name": name},
         "spec": {"destinationCIDR": destination, "routeTable": 200, "routingPriority": 100,
@@ -28,8 +28,8 @@ fn gateway(name: &str, destination: &str) -> Value {
 }
 
 /// A cluster of three nodes with routes between their pods as a network plugin makes them, and a client on the third.
-struct Place {
-    cluster: Cluster,
+pub(super) struct Place {
+    pub(super) cluster: Cluster,
     client: Member,
     client_address: String,
     _outside: litek8s_compat::Background,
@@ -37,7 +37,11 @@ struct Place {
 
 impl Place {
     async fn up(name: &str) -> Result<Self> {
-        let mut cluster = Cluster::up(name, 3).await?;
+        Self::on(Cluster::up(name, 3).await?).await
+    }
+
+    /// The same on a cluster of three nodes that is there.
+    pub(super) async fn on(mut cluster: Cluster) -> Result<Self> {
         let outside = cluster.responder(&Member::Outside, 8080)?;
         for node in 1..=3u8 {
             for other in (1..=3u8).filter(|other| *other != node) {
@@ -55,7 +59,7 @@ impl Place {
     }
 
     /// A pod on a node that leads to everywhere, and its object. Gives its address.
-    async fn add_pod(&mut self, node: u8, name: &str) -> Result<String> {
+    pub(super) async fn add_pod(&mut self, node: u8, name: &str) -> Result<String> {
         let address = self.cluster.lab.add_pod(&Member::Node(node), name).await?.to_string();
         let script = "sysctl -qw net.ipv4.ip_forward=1; nft 'table ip edge { chain out { type nat hook postrouting \
             priority srcnat; ip daddr 198.51.100.0/24 masquerade; }; }'";
@@ -78,7 +82,7 @@ impl Place {
         Ok(())
     }
 
-    fn delete_pod(&self, name: &str) -> Result<()> {
+    pub(super) fn delete_pod(&self, name: &str) -> Result<()> {
         self.cluster.kubectl.ok(&["delete", "pod", name, "--force", "--grace-period=0"])?;
         Ok(())
     }
@@ -88,7 +92,7 @@ impl Place {
     }
 
     /// Waits until the client is seen outside with this address.
-    fn await_seen(&self, address: &str) -> Result<()> {
+    pub(super) fn await_seen(&self, address: &str) -> Result<()> {
         eventually(&format!("the client to be seen as {address}"), || match self.seen()? {
             seen if seen == address => Ok(()),
             other => bail!("seen as {other}"),
@@ -97,7 +101,7 @@ impl Place {
     }
 
     /// Waits until packets are refused at once, which is neither an answer nor silence.
-    fn await_refused(&self) -> Result<()> {
+    pub(super) fn await_refused(&self) -> Result<()> {
         eventually("the destination to be unreachable", || match self.seen() {
             Ok(seen) => bail!("seen as {seen}"),
             Err(error) => {
@@ -110,7 +114,7 @@ impl Place {
     }
 
     /// Waits until a VipGateway stands so on the nodes: `3/3`.
-    fn await_nodes(&self, name: &str, nodes: &str) -> Result<Value> {
+    pub(super) fn await_nodes(&self, name: &str, nodes: &str) -> Result<Value> {
         eventually(&format!("{name} on {nodes} nodes"), || {
             let found = self.cluster.kubectl.json(&["get", "vipgateway", name])?;
             ensure!(found["status"]["nodes"] == nodes, "{found}");
@@ -120,7 +124,7 @@ impl Place {
     }
 
     /// Counts what arrives outside with the client's own source: it came by a default route.
-    fn leaks(&self) -> Result<Counters> {
+    pub(super) fn leaks(&self) -> Result<Counters> {
         let leaked = format!("ip daddr 198.51.100.1 ip saddr {}", self.client_address);
         Counters::new(&self.cluster, &Member::Outside, "prerouting", &[("leaked", &leaked)])
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use litek8s_compat::{Answerers, Cluster, Observer, Seen, eventually};
+use litek8s_compat::{Answerers, Cluster, Observer, Seen, eventually, nothing_in_force, vips_on};
 use litek8s_lab::{Member, Role};
 use nix::sys::signal::Signal;
 
@@ -90,4 +90,21 @@ async fn a_node_that_does_not_answer_is_not_waited_for_longer_than_it_must() -> 
         Ok(())
     })
     .with_context(|| cluster.logs())
+}
+
+#[tokio::test]
+async fn an_agent_that_starts_takes_off_what_moved_while_it_was_away() -> Result<()> {
+    let (cluster, _responders) = serving("vipaway", 2, &[VIP]).await?;
+    let holder = cluster.holder(VIP)?;
+    let node: Member = holder.parse().map_err(anyhow::Error::msg)?;
+    cluster.lab.kill(Role::Agent, &node)?;
+    cluster.kubectl.ok(&["annotate", "node", &holder, "netwrangler.dev/drain=true"])?;
+    let new = moved(&cluster, &holder)?;
+    ensure!(vips_on(&cluster, &node)? == [VIP], "an agent that is away removes nothing");
+    cluster.lab.revive().await?;
+    nothing_in_force(&cluster, &node).with_context(|| cluster.logs())?;
+    eventually("the new holder to answer", || match cluster.ask_from_outside(&format!("http://{VIP}/"))? {
+        answer if answer == new => Ok(()),
+        other => bail!("{other} answers"),
+    })
 }

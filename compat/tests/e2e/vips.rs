@@ -1,7 +1,7 @@
 //! Virtual IPs with real packets: who answers, which way replies leave, what follows endpoints, what a crash changes.
 
 use anyhow::{Context, Result, bail, ensure};
-use litek8s_compat::{Background, Cluster, Counters, Traffic, eventually};
+use litek8s_compat::{Background, Cluster, Counters, KernelWatch, Traffic, eventually, nothing_in_force};
 use litek8s_lab::{Member, Role};
 use serde_json::json;
 
@@ -97,38 +97,16 @@ async fn vips_leave_a_node_whose_endpoints_go_away() -> Result<()> {
             }
         })?;
     }
-    eventually("node-1 to have none of it", || {
-        let left = traces(&cluster, &Member::Node(1))?;
-        if left.contains("203.0.113.1") { bail!("{left}") } else { Ok(()) }
-    })?;
-    Ok(())
+    nothing_in_force(&cluster, &Member::Node(1)).with_context(|| cluster.logs())
 }
 
 #[tokio::test]
 async fn a_deleted_service_leaves_nothing_on_its_nodes() -> Result<()> {
     let (cluster, _responders) = serving("vipgone", 1, &ADDRESSES).await?;
     cluster.kubectl.ok(&["delete", "service", "web"])?;
-    eventually("the node to be clean", || {
-        let left = traces(&cluster, &Member::Node(1))?;
-        if left.contains("203.0.113.") || left.contains("fwmark") { bail!("{left}") } else { Ok(()) }
-    })
-    .with_context(|| cluster.logs())?;
+    nothing_in_force(&cluster, &Member::Node(1)).with_context(|| cluster.logs())?;
     ensure!(cluster.vips()?.is_empty());
     Ok(())
-}
-
-/// Everything on a node that a VIP leaves there while it is in place.
-fn traces(cluster: &Cluster, node: &Member) -> Result<String> {
-    let mut text = String::new();
-    for line in [
-        &["ip", "-o", "-4", "addr", "show", "dev", "eth1"][..],
-        &["ip", "rule"],
-        &["ip", "route", "show", "table", "all", "proto", "110"],
-        &["nft", "list", "ruleset"],
-    ] {
-        text.push_str(&cluster.run(node, line)?);
-    }
-    Ok(text)
 }
 
 #[tokio::test]
@@ -142,28 +120,17 @@ async fn traffic_outlives_the_agent_and_its_restart_writes_nothing() -> Result<(
     cluster.lab.kill(Role::Agent, &node)?;
     traffic.await_answers(50)?;
 
-    let links = cluster.start(&node, &["ip", "monitor", "link", "address", "route", "rule"])?;
-    let nft = cluster.start(&node, &["nft", "monitor"])?;
+    let watch = KernelWatch::start(&cluster, &node)?;
     cluster.lab.revive().await?;
-    // A new address shows that the new agent works; what it did before is on the monitors.
+    // A new address shows that the new agent works; what it did before is on the watch.
     cluster.kubectl.apply(&service("web", &ADDRESSES).to_string())?;
     eventually("the new address to be in place", || cluster.holder(ADDRESSES[2]))
         .with_context(|| cluster.logs())?;
     traffic.await_answers(20)?;
     let (answered, failed) = traffic.stop();
     ensure!(failed == 0, "{failed} of {} requests failed", answered + failed);
-    for written in [links.stop()?, nft.stop()?] {
-        for old in &ADDRESSES[..2] {
-            let touched: Vec<&str> = written
-                .lines()
-                // A lifetime that is renewed changes nothing; what goes is "Deleted".
-                .filter(|line| !line.contains(" inet ") || line.starts_with("Deleted"))
-                // What somebody else's route names as its source is not about the address itself.
-                .filter(|line| line.split(" src ").next().is_some_and(|subject| subject.contains(old)))
-                .collect();
-            ensure!(touched.is_empty(), "{old} was touched:\n{}", touched.join("\n"));
-        }
-    }
+    let touched = watch.touched(&ADDRESSES[..2])?;
+    ensure!(touched.is_empty(), "touched:\n{}", touched.join("\n"));
     Ok(())
 }
 
