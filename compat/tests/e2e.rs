@@ -16,6 +16,8 @@ mod corpus;
 mod crash;
 #[path = "e2e/dev_cluster.rs"]
 mod dev_cluster;
+#[path = "e2e/drain.rs"]
+mod drain;
 #[path = "e2e/durability.rs"]
 mod durability;
 #[path = "e2e/egress.rs"]
