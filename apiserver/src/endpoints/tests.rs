@@ -4,6 +4,7 @@ mod apply;
 mod custom;
 mod deletes;
 mod documents;
+mod every_kind;
 mod limits;
 mod lists;
 mod watches;
