@@ -114,6 +114,15 @@ pub(crate) struct Owner {
     pub(crate) memory: Memory,
 }
 
+/// Where the neighbours of a VIP were told that it is: anew when this is not so any more.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    /// Of the VipAddress.
+    uid: String,
+    /// How often its interface had got a carrier: it may be in another port of the switch after the next time.
+    carrier_ups: u32,
+}
+
 /// What is remembered between passes.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -125,8 +134,8 @@ pub(crate) struct Memory {
     hops: BTreeMap<IpAddr, Result<NextHop, String>>,
     /// The WireGuard interfaces that gateways depend on, as found last with all they have.
     tunnels: BTreeMap<String, Tunnel>,
-    /// The UID of the VipAddress under which a VIP was announced.
-    announced: BTreeMap<String, String>,
+    /// What each VIP was announced as.
+    announced: BTreeMap<String, Told>,
     /// Addresses that others may have.
     contests: Contests,
     /// The hardware address of each interface.

@@ -35,6 +35,8 @@ pub struct Link {
     pub up: bool,
     /// Whether it has a carrier.
     pub carrier: bool,
+    /// How often it got one (`IFLA_CARRIER_UP_COUNT`).
+    pub carrier_ups: u32,
     /// Whether it is a WireGuard interface of the kernel.
     pub wireguard: bool,
     /// Its hardware address, where it has one of six bytes.
@@ -302,6 +304,11 @@ pub(crate) fn link_of(message: &LinkMessage) -> Option<Link> {
         LinkAttribute::Address(bytes) => <[u8; 6]>::try_from(bytes.as_slice()).ok(),
         _ => None,
     });
+    let carrier_ups = message.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::CarrierUpCount(count) => Some(*count),
+        _ => None,
+    });
+    let carrier_ups = carrier_ups.unwrap_or_default();
     let kind = message.attributes.iter().find_map(|attribute| match attribute {
         LinkAttribute::LinkInfo(infos) => infos.iter().find_map(|info| match info {
             LinkInfo::Kind(kind) => Some(kind),
@@ -314,6 +321,7 @@ pub(crate) fn link_of(message: &LinkMessage) -> Option<Link> {
         name,
         up: message.header.flags.contains(LinkFlags::Up),
         carrier: message.header.flags.contains(LinkFlags::LowerUp),
+        carrier_ups,
         wireguard: kind == Some(&InfoKind::Wireguard),
         mac,
     })

@@ -86,6 +86,7 @@ fn read_interfaces(namespace: &Netns, links: &[Link]) -> Result<BTreeMap<String,
                 let interface = Interface {
                     up: link.up,
                     carrier: link.carrier,
+                    carrier_ups: link.carrier_ups,
                     index: link.index,
                     mac: link.mac,
                     rp_filter: all_filter.max(number(&link.name, "rp_filter")),

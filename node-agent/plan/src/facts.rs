@@ -131,6 +131,8 @@ pub struct Interface {
     pub up: bool,
     /// Has a carrier.
     pub carrier: bool,
+    /// How often it got one, by which a short interruption is seen.
+    pub carrier_ups: u32,
     /// The kernel's number for it.
     pub index: u32,
     /// Its hardware address, where it has one of six bytes.

@@ -28,7 +28,7 @@ impl Owner {
             ours.insert(place, own.iter().copied().chain(leaver).collect());
             let key = AddressKey { interface: vip.interface.clone(), address: vip.virtual_cidr };
             // What was taken off only now is still ours: it comes back at once.
-            let announced = self.memory.announced.get(&vip.name);
+            let announced = self.memory.announced.get(&vip.name).map(|told| &told.uid);
             let uid = uids.get(&vip.name).copied().flatten();
             let lost = announced.is_some() && announced == uid;
             // A network that is down, or has no hardware addresses, has nobody to ask.

@@ -10,7 +10,7 @@ use litek8s_kernel::{Kernel, KernelError};
 use litek8s_plan::{Facts, Observed, Op, Plan, Vip, compile, diff, free_mark, left, recheck};
 use tokio::time::Instant;
 
-use super::{Cause, Owner};
+use super::{Cause, Owner, Told};
 use crate::fitness;
 use crate::gateways;
 use crate::vips::Unusable;
@@ -217,7 +217,7 @@ impl Owner {
     }
 
     /// Announces VIPs that were in place already but whose neighbours may believe something else: after a restart, a
-    /// link that was down, an object made anew, an outage of the API.
+    /// link or a cable that was away, an object made anew, an outage of the API.
     async fn announce_again(&mut self, facts: &Facts, plan: &Plan, observed: &Observed, done: Announced) {
         let uids: BTreeMap<&String, String> = self
             .index
@@ -229,19 +229,23 @@ impl Owner {
         // Until the API has said everything others may have them, and what is not there is not brought back.
         let vips = if self.index.synced() { facts.vips.as_slice() } else { &[] };
         for vip in vips {
-            let up = observed.interfaces.get(&vip.interface).is_some_and(|interface| interface.up);
-            if !plan.accepts(&vip.name) || !up {
+            let Some(interface) = observed.interfaces.get(&vip.interface).filter(|interface| interface.up)
+            else {
+                continue;
+            };
+            if !plan.accepts(&vip.name) {
                 continue;
             }
             let uid = uids.get(&vip.name).cloned().unwrap_or_default();
-            let known = self.memory.announced.get(&vip.name) == Some(&uid);
+            let now = Told { uid, carrier_ups: interface.carrier_ups };
+            let known = self.memory.announced.get(&vip.name) == Some(&now);
             let new = done.addresses.contains(&vip.address());
             // Its routes were gone: the link was down.
             if !new && (!known || done.tables.contains(&vip.table)) {
                 again.entry(&vip.interface).or_default().push(vip.address());
             }
             self.metrics.announcements.inc_by(u64::from(new));
-            announced.insert(vip.name.clone(), uid);
+            announced.insert(vip.name.clone(), now);
         }
         for (interface, addresses) in again {
             tracing::info!(interface, ?addresses, "announced again");
