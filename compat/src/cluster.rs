@@ -10,8 +10,12 @@ use serde_json::Value;
 
 use crate::{Background, Kubectl, litek8s};
 
+/// Milliseconds that an answer may take. An ICMP error that arrives while `connect` still has the socket is only noted;
+/// the second SYN, after a second, brings it again.
+const ANSWER_MS: &str = "1500";
 /// The client behind the router, on no network of the nodes.
 const FAR_CLIENT: &str = "198.51.100.1";
+const FAR_CLIENT_V6: &str = "2001:db8:51::1";
 
 /// A running cluster; gone when dropped.
 #[derive(Debug)]
@@ -87,10 +91,10 @@ impl Cluster {
     /// One HTTP request from a member; gives the answer's text.
     ///
     /// # Errors
-    /// When there is no answer within a second.
+    /// When there is no answer within [`ANSWER_MS`].
     pub fn ask(&self, from: &Member, url: &str, source: Option<&str>) -> Result<String> {
         let program = self.program.display().to_string();
-        let mut line = vec![program.as_str(), "dev", "request", "--timeout", "1000", url];
+        let mut line = vec![program.as_str(), "dev", "request", "--timeout", ANSWER_MS, url];
         line.extend(source.into_iter().flat_map(|source| ["--source", source]));
         Ok(self.run(from, &line)?.trim().to_owned())
     }
@@ -103,9 +107,10 @@ impl Cluster {
     /// One HTTP request from the client behind the router.
     ///
     /// # Errors
-    /// When there is no answer within a second.
+    /// When there is no answer within [`ANSWER_MS`].
     pub fn ask_from_outside(&self, url: &str) -> Result<String> {
-        self.ask(&Member::Outside, url, Some(FAR_CLIENT))
+        let client = if url.contains("//[") { FAR_CLIENT_V6 } else { FAR_CLIENT };
+        self.ask(&Member::Outside, url, Some(client))
     }
 
     /// Every VipAddress: address without prefix, node, and whether it is Ready.

@@ -30,6 +30,8 @@ mod gateways;
 mod hand_over;
 #[path = "e2e/image.rs"]
 mod image;
+#[path = "e2e/ipv6.rs"]
+mod ipv6;
 #[path = "e2e/kubectl_read.rs"]
 mod kubectl_read;
 #[path = "e2e/kubectl_write.rs"]

@@ -1,12 +1,13 @@
 //! Builds what the topology describes: namespaces, bridges, cables, addresses, routes.
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use litek8s_kernel::{Links, Netns};
 
-use crate::topology::{pod_address, pod_gateway};
+use crate::topology::{pod_address, pod_gateway, pod_v6, within};
 use crate::{Cable, Member, Topology};
 
 /// A new bridge to nowhere takes a port that was cut, so that its carrier stays: what a broken switch looks like.
@@ -36,7 +37,9 @@ pub(crate) fn open(topology: &Topology, member: &Member) -> Result<Netns> {
 async fn add_member(topology: &Topology, member: &Member) -> Result<()> {
     let namespace = Netns::create(&topology.namespace(member))?;
     for (key, value) in topology.sysctls(member) {
-        namespace.write_sysctl(key, value)?;
+        if has_ipv6() || !key.starts_with("net/ipv6/") {
+            namespace.write_sysctl(key, value)?;
+        }
     }
     let links = Links::open(&namespace)?;
     links.set_up("lo").await?;
@@ -58,15 +61,24 @@ async fn plug_in(topology: &Topology, lan: &Links, cable: &Cable) -> Result<()> 
 async fn address(topology: &Topology, member: &Member) -> Result<()> {
     let links = Links::open(&open(topology, member)?)?;
     for interface in topology.addresses(member) {
-        links.add_address(interface.device, interface.address).await?;
+        if has_ipv6() || interface.address.addr().is_ipv4() {
+            links.add_address(interface.device, interface.address).await?;
+        }
     }
-    if let Some((gateway, device)) = topology.default_route(member) {
-        links.add_route(default_destination(), Some(IpAddr::V4(gateway)), device).await?;
+    for (gateway, device) in topology.default_routes(member) {
+        if has_ipv6() || gateway.is_ipv4() {
+            links.add_route(everywhere(gateway), Some(gateway), device).await?;
+        }
     }
     Ok(())
 }
 
-/// A namespace behind a node's pod bridge, as a CNI plugin would make it. Gives its address.
+/// Whether this machine's kernel has IPv6.
+pub(crate) fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
+}
+
+/// A namespace behind a node's pod bridge, as a CNI plugin would make it. Gives its IPv4 address; that of IPv6 ends alike.
 pub(crate) async fn add_pod(topology: &Topology, node: u8, name: &str, index: u8) -> Result<Ipv4Net> {
     let member = Member::Pod(name.to_owned());
     let address = pod_address(node, index).with_context(|| format!("no address left on node {node}"))?;
@@ -79,8 +91,15 @@ pub(crate) async fn add_pod(topology: &Topology, node: u8, name: &str, index: u8
     let inside = Links::open(&pod)?;
     inside.set_up("lo").await?;
     inside.set_up("eth0").await?;
-    inside.add_address("eth0", IpNet::V4(address)).await?;
-    inside.add_route(default_destination(), Some(IpAddr::V4(pod_gateway(node))), "eth0").await?;
+    let mut addresses = vec![(IpNet::V4(address), IpAddr::V4(pod_gateway(node)))];
+    if has_ipv6() {
+        let six = pod_v6(node, address.addr().octets()[3]);
+        addresses.push((within(six), pod_v6(node, 1).into()));
+    }
+    for (address, gateway) in addresses {
+        inside.add_address("eth0", address).await?;
+        inside.add_route(everywhere(gateway), Some(gateway), "eth0").await?;
+    }
     Ok(address)
 }
 
@@ -112,8 +131,9 @@ pub(crate) async fn set_carrier(topology: &Topology, cable: &Cable, carrier: boo
     Ok(())
 }
 
-fn default_destination() -> IpNet {
-    IpNet::V4(Ipv4Net::default())
+/// All addresses of a gateway's family.
+fn everywhere(gateway: IpAddr) -> IpNet {
+    if gateway.is_ipv4() { Ipv4Net::default().into() } else { Ipv6Net::default().into() }
 }
 
 #[cfg(test)]

@@ -52,9 +52,10 @@ impl Answerers {
         let mut threads = Vec::new();
         for (node, number) in lab.topology().nodes().zip(1u8..) {
             // The socket is there before the address is.
-            let set = lab.command(&node, "sysctl")?.args(["-qw", "net.ipv4.ip_nonlocal_bind=1"]).status()?;
+            let both = ["net.ipv4.ip_nonlocal_bind=1", "net.ipv6.ip_nonlocal_bind=1"];
+            let set = lab.command(&node, "sysctl")?.arg("-qw").args(both).status()?;
             ensure!(set.success(), "sysctl on {node}: {set}");
-            let at: SocketAddr = format!("{vip}:{PORT}").parse()?;
+            let at = SocketAddr::new(vip.parse()?, PORT);
             let socket = lab.namespace(&node)?.run(|| UdpSocket::bind(at))?;
             let socket = socket.with_context(|| format!("bind {at} on {node}"))?;
             socket.set_read_timeout(Some(LISTEN))?;
@@ -89,8 +90,9 @@ impl Observer {
     /// # Errors
     /// When the namespace takes no socket.
     pub fn start(lab: &Lab, vip: &str) -> Result<Self> {
-        let to: SocketAddr = format!("{vip}:{PORT}").parse()?;
-        let bound = lab.namespace(&Member::Outside)?.run(|| UdpSocket::bind("198.51.100.1:0"))?;
+        let to = SocketAddr::new(vip.parse()?, PORT);
+        let from = if to.is_ipv4() { "198.51.100.1:0" } else { "[2001:db8:51::1]:0" };
+        let bound = lab.namespace(&Member::Outside)?.run(|| UdpSocket::bind(from))?;
         let socket = bound.context("a socket outside")?;
         socket.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));

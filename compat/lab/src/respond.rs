@@ -1,6 +1,6 @@
 //! A tiny HTTP responder for proofs: it says who it is, and who asked.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -16,9 +16,13 @@ const LONGEST_HEAD: usize = 8 * 1024;
 
 /// Answers on every address until told to stop: `/client` with the client's address, all else with the name.
 pub(crate) async fn respond(name: &str, port: u16, stop: CancellationToken) -> Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
-        .await
-        .with_context(|| format!("listen on {port}"))?;
+    // Of both families, where there are two.
+    let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await;
+    let listener = match both {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await,
+    };
+    let listener = listener.with_context(|| format!("listen on {port}"))?;
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -42,7 +46,8 @@ async fn serve(stream: TcpStream, client: SocketAddr, name: &str) -> Result<()> 
     let mut lines = BufReader::new(read);
     loop {
         let Some(path) = tokio::time::timeout(IDLE, read_head(&mut lines)).await?? else { return Ok(()) };
-        let body = if path == "/client" { format!("{}\n", client.ip()) } else { format!("{name}\n") };
+        let body =
+            if path == "/client" { format!("{}\n", client.ip().to_canonical()) } else { format!("{name}\n") };
         let head =
             format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", body.len());
         write.write_all(format!("{head}{body}").as_bytes()).await?;

@@ -1,7 +1,7 @@
 //! Starts the processes of a cluster that do not run, and waits until they do their work.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::process::{Launch, launch};
 use crate::state::{Directory, State, write_private};
-use crate::topology::{SERVER, node_address};
+use crate::topology::{SERVER, node_addresses};
 use crate::up::Wanted;
 use crate::{Member, Process, Role, network, ready};
 
@@ -48,6 +48,10 @@ pub(crate) async fn start_server(wanted: &Wanted, directory: &Directory, state: 
             &text(directory.kubeconfig()),
             "--kubeconfig-server",
             &format!("https://127.0.0.1:{}", state.port),
+            "--service-cidr",
+            "10.43.0.0/16,fd43::/112",
+            "--cluster-cidr",
+            "10.42.0.0/16,fd42::/56",
             "--controllers",
             &wanted.suite.to_string(),
         ];
@@ -113,6 +117,12 @@ pub(crate) fn start_agent(
     if state.process(Role::Agent, &name).is_some_and(Process::alive) {
         return Ok(());
     }
+    let addresses: Vec<String> = node_addresses(*number)
+        .iter()
+        .filter(|address| network::has_ipv6() || address.is_ipv4())
+        .map(IpAddr::to_string)
+        .collect();
+    let addresses = addresses.join(",");
     let arguments = [
         "agent",
         "--join",
@@ -122,7 +132,7 @@ pub(crate) fn start_agent(
         "--node-name",
         &name,
         "--node-ip",
-        &node_address(*number).to_string(),
+        &addresses,
         "--state-dir",
         &directory.node_data(&name).display().to_string(),
     ];

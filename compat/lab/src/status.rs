@@ -29,7 +29,7 @@ pub(crate) struct MemberStatus {
     name: String,
     namespace: String,
     present: bool,
-    /// Every IPv4 address, as `device address/prefix`.
+    /// Every address, as `device address/prefix`.
     addresses: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<ProcessStatus>,

@@ -3,16 +3,21 @@
 //! ```text
 //!            lan (two bridges, no addresses)
 //!            br-lan 192.0.2.0/24      br-public 203.0.113.0/24
+//!                   fd00:192::/64               2001:db8:113::/64
 //!   server ── eth0 .250
-//!   node-i ── eth0 .i ──┘                └── eth1 of node-i (no address but VIPs), cni0 10.42.i.1/24
-//!  outside ── eth0 .254 (the nodes' default route) and eth1 .254, far client 198.51.100.1 on lo
+//!   node-i ── eth0 .i ──┘                └── eth1 of node-i (no address but VIPs)
+//!                                            cni0 10.42.i.1/24, fd42:0:0:i::1/64
+//!  outside ── eth0 .254 (the nodes' default route) and eth1 .254,
+//!             far client 198.51.100.1 and 2001:db8:51::1 on lo
 //! ```
+//!
+//! In IPv6 everybody has the same last number, after `::`. A machine without IPv6 builds the IPv4 half.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::ClusterName;
 
@@ -21,12 +26,15 @@ pub(crate) const MOST_NODES: u8 = 64;
 /// Where the server listens on the LAN.
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 250);
 /// The router of both segments.
-const ROUTER_LAN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 254);
-const ROUTER_PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 254);
+const ROUTER: u8 = 254;
+const ROUTER_LAN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, ROUTER);
+const ROUTER_PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, ROUTER);
 /// A client that is on neither segment.
 pub(crate) const FAR_CLIENT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+const FAR_CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x51, 0, 0, 0, 0, 1);
 /// The prefix length of both segments and of every pod bridge.
 const PREFIX: u8 = 24;
+const PREFIX_V6: u8 = 64;
 
 /// One network namespace of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,28 +196,37 @@ impl Topology {
     pub fn addresses(&self, member: &Member) -> Vec<Interface> {
         match member {
             Member::Lan | Member::Pod(_) => Vec::new(),
-            Member::Server => vec![interface("eth0", SERVER, PREFIX)],
+            Member::Server => {
+                vec![interface("eth0", SERVER, PREFIX), long("eth0", lan_v6(SERVER.octets()[3]))]
+            }
             Member::Outside => vec![
                 interface("eth0", ROUTER_LAN, PREFIX),
                 interface("eth1", ROUTER_PUBLIC, PREFIX),
                 interface("lo", FAR_CLIENT, 32),
+                long("eth0", lan_v6(ROUTER)),
+                long("eth1", Ipv6Addr::new(0x2001, 0xdb8, 0x113, 0, 0, 0, 0, last(ROUTER))),
+                Interface { device: "lo", address: IpNet::from(IpAddr::V6(FAR_CLIENT_V6)) },
             ],
             Member::Node(number) => vec![
                 interface("eth0", node_address(*number), PREFIX),
                 interface("cni0", pod_gateway(*number), PREFIX),
+                long("eth0", lan_v6(*number)),
+                long("cni0", pod_v6(*number, 1)),
             ],
         }
     }
 
-    /// A member's default route: its gateway and device.
-    pub fn default_route(&self, member: &Member) -> Option<(Ipv4Addr, &'static str)> {
+    /// A member's default routes: gateway and device, one for each family.
+    pub fn default_routes(&self, member: &Member) -> Vec<(IpAddr, &'static str)> {
         match member {
-            Member::Server | Member::Node(_) => Some((ROUTER_LAN, "eth0")),
-            Member::Lan | Member::Outside | Member::Pod(_) => None,
+            Member::Server | Member::Node(_) => {
+                vec![(ROUTER_LAN.into(), "eth0"), (lan_v6(ROUTER).into(), "eth0")]
+            }
+            Member::Lan | Member::Outside | Member::Pod(_) => Vec::new(),
         }
     }
 
-    /// The sysctls a member starts with. A namespace takes the host's settings for IPv4; these are said, not inherited.
+    /// The sysctls a member starts with. A namespace takes some of the host's settings; these are said, not inherited.
     pub fn sysctls(&self, member: &Member) -> &'static [(&'static str, &'static str)] {
         match member {
             Member::Node(_) | Member::Outside => &[
@@ -218,8 +235,14 @@ impl Topology {
                 ("net/ipv4/conf/default/rp_filter", "2"),
                 ("net/ipv4/conf/all/arp_ignore", "0"),
                 ("net/ipv4/conf/default/arp_ignore", "0"),
+                ("net/ipv6/conf/all/disable_ipv6", "0"),
+                ("net/ipv6/conf/default/disable_ipv6", "0"),
+                ("net/ipv6/conf/all/forwarding", "1"),
             ],
-            Member::Lan | Member::Server | Member::Pod(_) => &[],
+            Member::Server | Member::Pod(_) => {
+                &[("net/ipv6/conf/all/disable_ipv6", "0"), ("net/ipv6/conf/default/disable_ipv6", "0")]
+            }
+            Member::Lan => &[],
         }
     }
 }
@@ -234,6 +257,11 @@ pub(crate) fn node_address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, number)
 }
 
+/// A node's addresses on the LAN.
+pub(crate) fn node_addresses(number: u8) -> [IpAddr; 2] {
+    [node_address(number).into(), lan_v6(number).into()]
+}
+
 /// The address of a node's pod bridge.
 pub(crate) fn pod_gateway(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 42, number, 1)
@@ -243,6 +271,30 @@ pub(crate) fn pod_gateway(number: u8) -> Ipv4Addr {
 pub(crate) fn pod_address(node: u8, index: u8) -> Option<Ipv4Net> {
     let last = index.checked_add(2).filter(|last| *last < u8::MAX)?;
     Ipv4Net::new(Ipv4Addr::new(10, 42, node, last), PREFIX).ok()
+}
+
+/// The address of a node's pod bridge and those of its pods, of IPv6.
+pub(crate) fn pod_v6(node: u8, number: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd42, 0, 0, node.into(), 0, 0, 0, last(number))
+}
+
+fn lan_v6(number: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, last(192), 0, 0, 0, 0, 0, last(number))
+}
+
+/// The group of an IPv6 address that looks like a number of IPv4: 254 is `:254`.
+fn last(number: u8) -> u16 {
+    let number = u16::from(number);
+    number / 100 * 0x100 + number / 10 % 10 * 0x10 + number % 10
+}
+
+/// An address in a network of 64 bits.
+pub(crate) fn within(address: Ipv6Addr) -> IpNet {
+    Ipv6Net::new(address, PREFIX_V6).unwrap_or_else(|_| Ipv6Net::from(address)).into()
+}
+
+fn long(device: &'static str, address: Ipv6Addr) -> Interface {
+    Interface { device, address: within(address) }
 }
 
 fn interface(device: &'static str, address: Ipv4Addr, prefix: u8) -> Interface {
@@ -267,6 +319,12 @@ mod tests {
                 assert!(seen.insert(interface.address.addr()), "{member}: {interface:?} is taken");
             }
         }
+    }
+
+    #[test]
+    fn addresses_of_ipv6_end_like_those_of_ipv4() {
+        assert_eq!(lan_v6(254).to_string(), "fd00:192::254");
+        assert_eq!(node_addresses(12).map(|address| address.to_string()), ["192.0.2.12", "fd00:192::12"]);
     }
 
     #[test]

@@ -12,9 +12,10 @@ use litek8s_compat::{Cluster, Counters, Traffic, eventually};
 use litek8s_lab::{Member, Role};
 use serde_json::{Value, json};
 
-use super::manifests::{config, list};
+use super::manifests::{dual_config, list};
 
 const WHO: &str = "http://198.51.100.1:8080/client";
+const WHO_V6: &str = "http://[2001:db8:51::1]:8080/client";
 /// Agents killed while pods come or go, each a little later into it than the one before.
 const CRASHES: u64 = 8;
 const CRASH_STEP: Duration = Duration::from_millis(20);
@@ -45,24 +46,30 @@ impl Place {
         let outside = cluster.responder(&Member::Outside, 8080)?;
         for node in 1..=3u8 {
             for other in (1..=3u8).filter(|other| *other != node) {
-                let line = format!("ip route add 10.42.{other}.0/24 via 192.0.2.{other}");
+                let line = format!(
+                    "ip route add 10.42.{other}.0/24 via 192.0.2.{other}; ip route add fd42:0:0:{other}::/64 via fd00:192::{other}"
+                );
                 cluster.run(&Member::Node(node), &["sh", "-c", &line])?;
             }
-            let line = format!("ip route add 10.42.{node}.0/24 via 192.0.2.{node}");
+            let line = format!(
+                "ip route add 10.42.{node}.0/24 via 192.0.2.{node}; ip route add fd42:0:0:{node}::/64 via fd00:192::{node}"
+            );
             cluster.run(&Member::Outside, &["sh", "-c", &line])?;
         }
         // Each connection may take another pod.
-        cluster.run(&Member::Node(3), &["sysctl", "-qw", "net.ipv4.fib_multipath_hash_policy=1"])?;
+        let policy = ["net.ipv4.fib_multipath_hash_policy=1", "net.ipv6.fib_multipath_hash_policy=1"];
+        cluster.run(&Member::Node(3), &["sysctl", "-qw", policy[0], policy[1]])?;
         let client_address = cluster.lab.add_pod(&Member::Node(3), "client").await?.to_string();
-        cluster.kubectl.apply(&list(&[config()]))?;
+        cluster.kubectl.apply(&list(&[dual_config()]))?;
         Ok(Self { cluster, client: Member::Pod("client".to_owned()), client_address, _outside: outside })
     }
 
     /// A pod on a node that leads to everywhere, and its object. Gives its address.
     pub(super) async fn add_pod(&mut self, node: u8, name: &str) -> Result<String> {
         let address = self.cluster.lab.add_pod(&Member::Node(node), name).await?.to_string();
-        let script = "sysctl -qw net.ipv4.ip_forward=1; nft 'table ip edge { chain out { type nat hook postrouting \
-            priority srcnat; ip daddr 198.51.100.0/24 masquerade; }; }'";
+        let script = "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1; nft 'table inet edge { chain out { \
+            type nat hook postrouting priority srcnat; ip daddr 198.51.100.0/24 masquerade; \
+            ip6 daddr 2001:db8:51::/48 masquerade; }; }'";
         self.cluster.run(&Member::Pod(name.to_owned()), &["sh", "-c", script])?;
         self.announce(node, name, &address)?;
         Ok(address)
@@ -76,7 +83,8 @@ impl Place {
             "spec": {"nodeName": format!("node-{node}"), "containers": [{"name": "gateway", "image": "gateway"}]},
         });
         self.cluster.kubectl.apply(&pod.to_string())?;
-        let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
+        let both = json!([{"ip": address}, {"ip": six(address)}]);
+        let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": both}});
         let patch = ["patch", "pod", name, "--subresource=status", "--type=merge", "-p", &status.to_string()];
         self.cluster.kubectl.ok(&patch)?;
         Ok(())
@@ -128,6 +136,13 @@ impl Place {
         let leaked = format!("ip daddr 198.51.100.1 ip saddr {}", self.client_address);
         Counters::new(&self.cluster, &Member::Outside, "prerouting", &[("leaked", &leaked)])
     }
+}
+
+/// The IPv6 address of a pod, which ends like that of IPv4: 10.42.1.2 and fd42:0:0:1::2.
+fn six(address: &str) -> String {
+    let mut numbers = address.rsplit('.');
+    let (last, node) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    format!("fd42:0:0:{node}::{last}")
 }
 
 fn condition(object: &Value, kind: &str) -> Value {
@@ -188,6 +203,49 @@ async fn traffic_goes_through_the_gateways_pods_or_nowhere() -> Result<()> {
         }
         Ok(())
     })
+}
+
+#[tokio::test]
+async fn traffic_of_ipv6_goes_through_the_gateways_pods_or_nowhere() -> Result<()> {
+    let mut place = Place::up("gatewaysix").await?;
+    let own = six(&place.client_address);
+    let seen_as = |place: &Place, address: &str| {
+        eventually(&format!("the client to be seen as {address}"), || {
+            let seen = place.cluster.ask(&place.client, WHO_V6, None)?;
+            ensure!(seen == address, "seen as {seen}");
+            Ok(())
+        })
+        .with_context(|| place.cluster.logs())
+    };
+    seen_as(&place, &own)?;
+    place.cluster.kubectl.apply(&gateway("edge", "2001:db8:51::/48").to_string())?;
+    place.await_nodes("edge", "3/3")?;
+    let leaked = format!("ip6 daddr 2001:db8:51::1 ip6 saddr {own}");
+    let leaks = Counters::new(&place.cluster, &Member::Outside, "prerouting", &[("leaked", &leaked)])?;
+    let first = six(&place.add_pod(1, "first").await?);
+    seen_as(&place, &first)?;
+    let second = six(&place.add_pod(2, "second").await?);
+    seen_as(&place, &second)?;
+    seen_as(&place, &first)?;
+    // The other family does not go there.
+    ensure!(place.seen()? == place.client_address);
+    for pod in ["first", "second"] {
+        place.cluster.lab.remove_pod(pod)?;
+        place.delete_pod(pod)?;
+    }
+    eventually("the destination to be unreachable", || {
+        match place.cluster.ask(&place.client, WHO_V6, None) {
+            Ok(seen) => bail!("seen as {seen}"),
+            Err(error) => {
+                let text = format!("{error:#}");
+                ensure!(text.contains("Network is unreachable"), "{text}");
+                Ok(())
+            }
+        }
+    })
+    .with_context(|| place.cluster.logs())?;
+    ensure!(leaks.read(&place.cluster, "leaked")? == 0, "something left by the default route");
+    Ok(())
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ const GAP: Duration = Duration::from_millis(1500);
 /// A machine that runs other tests at the same time may take longer once, not as a rule.
 const MOVES: usize = 5;
 
-fn moved(cluster: &Cluster, from: &str) -> Result<String> {
-    eventually("another node to hold it", || match cluster.holder(VIP)? {
+fn moved(cluster: &Cluster, vip: &str, from: &str) -> Result<String> {
+    eventually("another node to hold it", || match cluster.holder(vip)? {
         holder if holder == from => bail!("{holder} still holds it"),
         holder => Ok(holder),
     })
@@ -24,9 +24,9 @@ fn moved(cluster: &Cluster, from: &str) -> Result<String> {
 }
 
 /// Begins to ask, makes the holder give the VIP away, and tells what was seen until a second after.
-fn watch_move(cluster: &Cluster, leave: &[&str], back: &[&str]) -> Result<Seen> {
-    let holder = cluster.holder(VIP)?;
-    let observer = Observer::start(&cluster.lab, VIP)?;
+pub(super) fn watch_move(cluster: &Cluster, vip: &str, leave: &[&str], back: &[&str]) -> Result<Seen> {
+    let holder = cluster.holder(vip)?;
+    let observer = Observer::start(&cluster.lab, vip)?;
     std::thread::sleep(Duration::from_millis(300));
     let line = |verb: &[&str]| -> Result<()> {
         let mut line = vec![verb[0], "node", holder.as_str()];
@@ -34,7 +34,7 @@ fn watch_move(cluster: &Cluster, leave: &[&str], back: &[&str]) -> Result<Seen> 
         cluster.kubectl.ok(&line).map(drop)
     };
     line(leave)?;
-    moved(cluster, &holder)?;
+    moved(cluster, vip, &holder)?;
     std::thread::sleep(Duration::from_secs(1));
     let seen = observer.stop();
     line(back)?;
@@ -54,7 +54,7 @@ async fn a_drained_node_hands_its_vip_over_without_overlap_and_with_a_short_gap(
     let mut gaps = Vec::new();
     for number in 0..MOVES {
         let (leave, back) = if number % 2 == 0 { drain } else { exclude };
-        let seen = watch_move(&cluster, leave, back)?;
+        let seen = watch_move(&cluster, VIP, leave, back)?;
         ensure!(seen.questions() > 1000, "asked {} times in {:?}", seen.questions(), seen.lasted);
         ensure!(seen.holders().len() == 2, "answered by {:?}\n{}", seen.holders(), cluster.logs());
         ensure!(seen.overlap() == 0, "{} questions were answered by both", seen.overlap());
@@ -75,7 +75,7 @@ async fn a_node_that_does_not_answer_is_not_waited_for_longer_than_it_must() -> 
     // It lives, and says nothing.
     agent.running.signal(Signal::SIGSTOP)?;
     cluster.kubectl.ok(&["annotate", "node", &holder, "netwrangler.dev/drain=true"])?;
-    let new = moved(&cluster, &holder);
+    let new = moved(&cluster, VIP, &holder);
     agent.running.signal(Signal::SIGCONT)?;
     let new = new?;
     ensure!(new != holder);
@@ -99,7 +99,7 @@ async fn an_agent_that_starts_takes_off_what_moved_while_it_was_away() -> Result
     let node: Member = holder.parse().map_err(anyhow::Error::msg)?;
     cluster.lab.kill(Role::Agent, &node)?;
     cluster.kubectl.ok(&["annotate", "node", &holder, "netwrangler.dev/drain=true"])?;
-    let new = moved(&cluster, &holder)?;
+    let new = moved(&cluster, VIP, &holder)?;
     ensure!(vips_on(&cluster, &node)? == [VIP], "an agent that is away removes nothing");
     cluster.lab.revive().await?;
     nothing_in_force(&cluster, &node).with_context(|| cluster.logs())?;

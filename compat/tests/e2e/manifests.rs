@@ -20,6 +20,37 @@ pub(crate) fn network() -> Value {
     })
 }
 
+/// The configuration and network of IPv6 beside those of IPv4.
+pub(crate) fn dual_config() -> Value {
+    let mut config = config();
+    config["spec"]["clusterCIDRs"] = json!(["10.42.0.0/16", "10.43.0.0/16", "fd42::/56", "fd43::/112"]);
+    config
+}
+
+/// The public network of the dev cluster in IPv6.
+pub(crate) fn long_network() -> Value {
+    json!({
+        "apiVersion": "netwrangler.dev/v1", "kind": "VipNetwork", "metadata": {"name": "public-ipv6"},
+        "spec": {"interface": "eth1", "gatewayIP": "2001:db8:113::254", "networkCIDR": "2001:db8:113::/64",
+            "sourceCIDRs": ["::/0"]},
+    })
+}
+
+/// A Service of both families, with these external addresses.
+pub(crate) fn dual_service(name: &str, addresses: &[&str]) -> Value {
+    let mut service = service(name, addresses);
+    service["spec"]["ipFamilyPolicy"] = "RequireDualStack".into();
+    service
+}
+
+/// Ready endpoints of IPv6: node and address of each.
+pub(crate) fn long_endpoints(service: &str, ready: &[(&str, &str)]) -> Value {
+    let mut slice = endpoints(service, ready);
+    slice["metadata"]["name"] = format!("{service}-ipv6").into();
+    slice["addressType"] = "IPv6".into();
+    slice
+}
+
 /// A Service that takes part, with these external addresses.
 pub(crate) fn service(name: &str, addresses: &[&str]) -> Value {
     json!({

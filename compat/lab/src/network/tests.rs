@@ -1,7 +1,5 @@
 //! The network with real packets, and `down` after every way a start can end. Needs root.
 
-use std::path::Path;
-
 use super::*;
 use crate::progress::Progress;
 use crate::state::{Directory, Phase, State};
@@ -63,6 +61,10 @@ async fn members_reach_each_other_and_pods_reach_outside_through_their_node() {
         (&Member::Outside, "192.0.2.2"),
         (&node, &address.addr().to_string()),
         (&pod, "192.0.2.1"),
+        (&node, "fd00:192::2"),
+        (&node, "2001:db8:51::1"),
+        (&Member::Outside, "fd00:192::2"),
+        (&pod, "fd00:192::1"),
     ] {
         assert!(built.pings(from, to), "{from} does not reach {to}");
     }
