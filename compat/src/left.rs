@@ -69,7 +69,8 @@ fn elements(cluster: &Cluster, node: &Member) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Tracked connections to a VIP, or that left with one.
+/// Tracked connections to a VIP, or that left with one. Those that nobody answered are of whoever still sends here, as at
+/// any router.
 fn connections(cluster: &Cluster, node: &Member) -> Result<Vec<String>> {
     let tracked = cluster.run(node, &["conntrack", "-L"])?;
     let ours = |line: &&str| {
@@ -78,5 +79,5 @@ fn connections(cluster: &Cluster, node: &Member) -> Result<Vec<String>> {
                 .is_some_and(|(_, address)| address.starts_with("203.0.113.") && !address.ends_with(".254"))
         })
     };
-    Ok(tracked.lines().filter(ours).map(str::to_owned).collect())
+    Ok(tracked.lines().filter(|line| !line.contains("[UNREPLIED]")).filter(ours).map(str::to_owned).collect())
 }

@@ -8,7 +8,8 @@
 //! The order: lifetimes of addresses are renewed, which changes nothing else → marks whose meaning changes are withdrawn
 //! → their rules and routes, which would mislead the new holder, go → allowed IPs, routes and rules of gateways → addresses
 //! → routes → rules of VIPs → one nftables transaction that adds and removes the rest → connections of what left are
-//! forgotten → rules, routes, allowed IPs, addresses that are left over → announcement.
+//! forgotten → rules, routes, allowed IPs, addresses that are left over → what came in until then is forgotten too →
+//! announcement.
 
 mod flows;
 mod marks;
@@ -20,7 +21,8 @@ pub use flows::recheck;
 
 use crate::nft::changes;
 use crate::{
-    Address, AddressKey, Desired, FALLBACK_METRIC, Family, LIFETIME, Observed, Op, Route, RouteKey, Rule,
+    Address, AddressKey, Desired, FALLBACK_METRIC, Family, Flow, LIFETIME, Observed, Op, Route, RouteKey,
+    Rule,
 };
 
 /// The least list of changes that turns `observed` into `desired`; nothing when a node is settled.
@@ -48,8 +50,13 @@ pub fn diff(desired: &Desired, observed: &Observed) -> Vec<Op> {
     ops.extend(stale.routes_late.iter().map(|(key, route)| Op::DeleteRoute(*key, route.clone())));
     let unwanted = observed.allowed_ips.iter().filter(|(key, _)| !desired.allowed_ips.contains_key(*key));
     ops.extend(unwanted.map(|(key, peer)| Op::RemoveAllowedIp(key.clone(), *peer)));
-    let gone = observed.addresses.keys().filter(|key| !desired.addresses.contains_key(*key));
-    ops.extend(gone.map(|key| Op::DeleteAddress(key.clone())));
+    let gone: Vec<&AddressKey> =
+        observed.addresses.keys().filter(|key| !desired.addresses.contains_key(*key)).collect();
+    ops.extend(gone.iter().map(|key| Op::DeleteAddress((*key).clone())));
+    // A connection that came while its VIP was on its way out was answered, without a mark.
+    let stays = |address| desired.addresses.keys().any(|key| key.address.addr() == address);
+    let left = gone.iter().map(|key| key.address.addr()).filter(|&address| !stays(address));
+    ops.extend(left.map(|address| Op::Forget(Flow::Address(address))));
 
     ops.extend(announcements(&added, observed));
     ops

@@ -329,7 +329,7 @@ fn a_vip_that_leaves_goes_in_the_reverse_order() {
             other => panic!("{other}"),
         })
         .collect();
-    assert_eq!(kinds, ["nft", "conntrack", "rule", "route", "route", "route", "address"]);
+    assert_eq!(kinds, ["nft", "conntrack", "rule", "route", "route", "route", "address", "conntrack"]);
     assert!(matches!(&ops[5], Op::DeleteRoute(_, Route::Unreachable)), "the fallback goes last");
 }
 
