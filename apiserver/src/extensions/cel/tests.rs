@@ -376,7 +376,8 @@ fn loops_and_growth_end_at_the_budget() {
             ],
             "{rule}"
         );
-        assert!(begun.elapsed() < Duration::from_secs(10), "{rule}");
+        // A guard against a hang: it is seconds at most in a debug build, on a machine that does nothing else.
+        assert!(begun.elapsed() < Duration::from_secs(100), "{rule}");
     }
     assert!(says(&with("self.list.all(a, self.list.exists(b, a == b))"), object, None).is_empty());
 }
@@ -407,7 +408,8 @@ fn no_single_call_makes_more_than_the_budget() {
         let begun = Instant::now();
         let said = says(&with(rule), object.clone(), None);
         assert!(said.len() == 1 && said[0].contains("running out of cost budget"), "{rule}: {said:?}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{rule}");
+        // A guard against a hang: it is seconds at most in a debug build, on a machine that does nothing else.
+        assert!(begun.elapsed() < Duration::from_secs(100), "{rule}");
     }
     for rule in [
         "'a-b-c'.replace('-', '') == 'abc' && 'a-b-c'.replace('-', '+', 1) == 'a+b-c'",
