@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::condition;
 use super::read::{self, list, text};
 use super::service::ZONE;
+use crate::time;
 
 /// The namespace of the nodes' Leases.
 pub(super) const LEASES: &str = "kube-node-lease";
@@ -64,7 +65,9 @@ impl Health {
             let (key, value) = (text(&taint["key"]).to_owned(), text(&taint["value"]).to_owned());
             let same = |known: &&Driving| known.key == key && known.value == value;
             let seen = before.and_then(|before| before.driving.iter().find(same)).map(|known| known.since);
-            let since = read::time(&taint["timeAdded"]).or(seen).unwrap_or(now);
+            // Whoever says that it will only come has it already.
+            let added = read::time(&taint["timeAdded"]).filter(|added| *added <= now);
+            let since = added.or(seen).unwrap_or(now);
             Driving { key, value, since }
         });
         let health = Self {
@@ -256,7 +259,7 @@ impl Nodes {
         };
         let neighbours = || self.nodes.iter().filter(|(_, other)| other.zone == node.zone);
         let last = neighbours().filter_map(|(_, other)| other.marked()).max();
-        let first = last.map_or(now, |last| (last + pace).max(now));
+        let first = last.map_or(now, |last| time::after(last, pace).max(now));
         let place = (node.since, name);
         let before =
             neighbours().filter(|(other, health)| health.waits() && (health.since, &***other) < place);

@@ -149,6 +149,21 @@ fn nodes_of_a_zone_go_one_after_the_other_and_none_when_all_seem_gone() {
 }
 
 #[test]
+fn a_taint_of_a_time_to_come_stops_nobody() {
+    let mut world = world();
+    for name in ["n1", "n2", "n3", "n4"] {
+        node(&mut world, name);
+    }
+    world.edit_in("", Kind::Node, "n1", |node| {
+        node["spec"] = json!({"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute",
+            "timeAdded": "9999-12-30T21:30:00Z"}]});
+    });
+    world.settle();
+    live(&mut world, 60, &["n3", "n4"]);
+    assert_eq!(taints(&world, "n2"), ["unreachable:NoSchedule", "unreachable:NoExecute"]);
+}
+
+#[test]
 fn pods_of_a_node_that_is_gone_are_lost_after_a_while() {
     let mut world = world();
     node(&mut world, "n1");
