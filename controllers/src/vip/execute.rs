@@ -1,4 +1,4 @@
-//! Does what a decision says: deletions, then what is new, then statuses and Events. One that fails stops no other one,
+//! Does what a decision says: guards, deletions, then what is new, then statuses and Events. One that fails stops no other one,
 //! but for what is made in the place of something that may still be there. It is tried again after a pause of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,19 +75,16 @@ impl Executor {
     ) -> Option<Duration> {
         let wanted: BTreeSet<String> = decision.actions.iter().map(ToString::to_string).collect();
         self.refused.keep(|write| wanted.contains(write));
-        // A pod is guarded before it loses its VIP.
-        let deletions = |action: &&Action| {
-            matches!(action, Action::Guard { .. } | Action::Delete { .. } | Action::Release { .. })
-        };
-        let (first, then): (Vec<&Action>, Vec<&Action>) = decision.actions.iter().partition(deletions);
-        let stay = self.act_on(first, caches, now).await;
+        let [guards, deletions, rest] = stages(&decision.actions);
+        self.act_on(guards, caches, now).await;
+        let stay = self.act_on(deletions, caches, now).await;
         let there: Vec<AddressFact> = objects
             .addresses
             .iter()
             .filter(|address| address.uid().is_some_and(|uid| stay.contains(&uid)))
             .map(|found| address(found, &self.manager))
             .collect();
-        self.act_on(free(then, &there), caches, now).await;
+        self.act_on(free(rest, &there), caches, now).await;
         self.statuses(decision, objects, now).await;
         self.note(&decision.notes, now);
         let waits = [&self.refused, &self.untold].map(|writes| writes.wait(Instant::now()));
@@ -339,6 +336,20 @@ fn service_status(report: Option<&ServiceReport>, service: &Service, now: Timest
     status::service(report?, service, load_balancer(service), now)
 }
 
+/// What is done together, in order: a pod is guarded before it loses its VIP, and what is new comes when its place is free.
+fn stages(actions: &[Action]) -> [Vec<&Action>; 3] {
+    let mut stages = [const { Vec::new() }; 3];
+    for action in actions {
+        let stage = match action {
+            Action::Guard { .. } => 0,
+            Action::Delete { .. } | Action::Release { .. } => 1,
+            Action::Create { .. } | Action::Map { .. } => 2,
+        };
+        stages[stage].push(action);
+    }
+    stages
+}
+
 /// The UID of what an action lets go.
 fn goes(action: &Action) -> Option<&str> {
     match action {
@@ -393,6 +404,20 @@ mod tests {
     use super::super::fixture::{address, facts, service};
     use super::super::memory::Memory;
     use super::*;
+
+    #[test]
+    fn a_pod_is_guarded_before_it_loses_its_vip_and_a_place_is_free_before_it_is_taken() {
+        let (namespace, name, uid) = ("default".to_owned(), "web-1".to_owned(), "u".to_owned());
+        let release = Action::Release { namespace, name, uid, finalizers: Vec::new(), why: String::new() };
+        let guard = Action::Guard { node: "a".into(), pods: Vec::new() };
+        let mut facts = facts();
+        facts.services = vec![service("web", &["203.0.113.10"], &[("a", 1)])];
+        let mut actions = decide(&facts, &Memory::default()).actions;
+        actions.extend([release.clone(), guard.clone()]);
+        let [first, second, third] = stages(&actions);
+        assert_eq!((first, second), (vec![&guard], vec![&release]));
+        assert!(matches!(third.as_slice(), [Action::Create { .. }]), "{third:?}");
+    }
 
     #[test]
     fn what_cannot_be_deleted_holds_back_only_what_needs_its_place() {
