@@ -8,11 +8,11 @@ use litek8s_daemon::files;
 use litek8s_plan::{Claims, Desired, Observed, Op};
 use serde::{Deserialize, Serialize};
 
+use crate::boot;
+
 const FILE: &str = "allowed-ips.json";
 /// Of the format: a file of another version is passed over.
 const VERSION: u32 = 1;
-/// Another after every boot.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
@@ -32,8 +32,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// What earlier agents added since this machine booted. The interfaces of an earlier boot are gone, and what they had.
     pub(crate) fn open(directory: &Path) -> Self {
-        let boot = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
-        Self::of_boot(directory, boot.trim())
+        Self::of_boot(directory, &boot::id())
     }
 
     fn of_boot(directory: &Path, boot: &str) -> Self {
@@ -42,7 +41,7 @@ impl Ledger {
         match files::read_if_exists(&ledger.path).map(|text| text.map(|text| serde_json::from_str(&text))) {
             Ok(None) => {}
             Ok(Some(Ok(Stored { version: VERSION, boot, claims }))) => {
-                if boot == ledger.boot {
+                if boot::is_same(&boot, &ledger.boot) {
                     ledger.claims = claims;
                 }
             }

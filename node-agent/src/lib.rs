@@ -23,6 +23,7 @@ mod gateways;
 mod index;
 mod vips;
 
+mod boot;
 mod ledger;
 mod owner;
 mod standing;

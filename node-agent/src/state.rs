@@ -6,11 +6,11 @@ use litek8s_daemon::files;
 use litek8s_plan::Facts;
 use serde::{Deserialize, Serialize};
 
+use crate::boot;
+
 const FILE: &str = "last-known.json";
 /// Of the format: a file of another version is passed over.
 const VERSION: u32 = 1;
-/// Another one after every start of the machine.
-const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
@@ -39,8 +39,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(directory: &Path) -> Self {
-        let boot = std::fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned();
-        Self::of_boot(directory, boot)
+        Self::of_boot(directory, boot::id())
     }
 
     fn of_boot(directory: &Path, boot: String) -> Self {
@@ -52,7 +51,7 @@ impl State {
         let text = files::read_if_exists(&self.path).ok().flatten()?;
         match serde_json::from_str::<Stored>(&text) {
             Ok(stored) if stored.version == VERSION => {
-                let rebooted = stored.boot.is_empty() || stored.boot != self.boot;
+                let rebooted = !boot::is_same(&stored.boot, &self.boot);
                 if !rebooted {
                     self.written = Some(stored.facts.clone());
                 }

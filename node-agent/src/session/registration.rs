@@ -204,7 +204,7 @@ fn system_info() -> NodeSystemInfo {
         .to_owned();
     NodeSystemInfo {
         architecture: architecture().to_owned(),
-        boot_id: line("/proc/sys/kernel/random/boot_id"),
+        boot_id: crate::boot::id(),
         container_runtime_version: "none".to_owned(),
         kernel_version: line("/proc/sys/kernel/osrelease"),
         kubelet_version: format!("v{}-litek8s", env!("CARGO_PKG_VERSION")),
