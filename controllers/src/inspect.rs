@@ -46,7 +46,7 @@ pub struct Asking {
 /// Flags of `litek8s vip explain`.
 #[derive(Debug, Clone, Args)]
 pub struct Explain {
-    /// The Service, or all that ask for VIPs
+    /// The Service, NAME or NAMESPACE/NAME, or all that ask for VIPs
     pub service: Option<String>,
     /// Its namespace
     #[arg(long, short, value_name = "NAME", default_value = "default")]
@@ -84,14 +84,13 @@ pub struct Doctor {
 pub async fn explain(options: Explain) -> anyhow::Result<()> {
     let snapshot = read(&options.asking).await?;
     let answer = explain::explain(&snapshot);
-    let Some(name) = &options.service else { return print(&options.asking, &answer) };
-    let wanted =
-        |service: &&explain::Service| (&service.namespace, &service.name) == (&options.namespace, name);
+    let Some(asked) = &options.service else { return print(&options.asking, &answer) };
+    let (namespace, name) = asked.split_once('/').unwrap_or((&options.namespace, asked));
+    let wanted = |service: &&explain::Service| service.namespace == namespace && service.name == name;
     let Some(service) = answer.services.iter().find(wanted) else {
         bail!(
-            "Service {}/{name} asks for no VIP: it needs the label netwrangler.dev/ingress=enabled and externalIPs, or \
-             the loadBalancerClass netwrangler.dev/vip",
-            options.namespace
+            "Service {namespace}/{name} asks for no VIP: it needs the label netwrangler.dev/ingress=enabled and \
+             externalIPs, or the loadBalancerClass netwrangler.dev/vip"
         )
     };
     print(&options.asking, service)

@@ -105,7 +105,7 @@ async fn a_vip_leaves_a_node_whose_cable_is_out() -> Result<()> {
 async fn a_person_is_told_why_and_what_differs() -> Result<()> {
     let cluster = cluster("vipwhy").await?;
     let holder = cluster.holder(VIP)?;
-    let (text, well) = vip(&cluster, &["explain", "web"])?;
+    let (text, well) = vip(&cluster, &["explain", "default/web"])?;
     ensure!(well && text.contains(&format!("{VIP}  {holder}: it was there; ")), "{text}");
     let (text, _) = vip(&cluster, &["explain", "-o", "json"])?;
     let json: Value = serde_json::from_str(&text)?;
